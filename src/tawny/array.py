@@ -396,7 +396,12 @@ Out = Any
 
 
 def store(out: Out, result: Array, op: str) -> Array:
-    """Let the array `out` stand for `result`, as NumPy writes a result into its `out`."""
+    """Let the array `out` stand for `result`, as NumPy writes a result into its `out`.
+
+    Without `out` the result is given as it is.
+    """
+    if out is None:
+        return result
     targets = items_of(out)
     target = targets[0] if len(targets) == 1 else None
     if not isinstance(target, Array):

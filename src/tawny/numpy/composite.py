@@ -272,8 +272,7 @@ def isposinf(x: ArrayLike, out: Out = None) -> Array:
     """Whether each element is plus infinity."""
     array = _array(x, "isposinf")
     check_categories("isposinf", 0, array.dtype, dt.REAL)
-    result = e.equal(array, math.inf)
-    return result if out is None else store(out, result, "isposinf")
+    return store(out, e.equal(array, math.inf), "isposinf")
 
 
 @public()
@@ -281,8 +280,7 @@ def isneginf(x: ArrayLike, out: Out = None) -> Array:
     """Whether each element is minus infinity."""
     array = _array(x, "isneginf")
     check_categories("isneginf", 0, array.dtype, dt.REAL)
-    result = e.equal(array, -math.inf)
-    return result if out is None else store(out, result, "isneginf")
+    return store(out, e.equal(array, -math.inf), "isneginf")
 
 
 @public()
@@ -360,8 +358,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = 
     array = _array(a, "cumsum")
     if axis is None and array.ndim != 1:
         array = wrap(flatten_node(array.node))
-    result = reduction.cumulative_sum(array, axis=axis, dtype=dtype)
-    return result if out is None else store(out, result, "cumsum")
+    return store(out, reduction.cumulative_sum(array, axis=axis, dtype=dtype), "cumsum")
 
 
 @public()
@@ -370,8 +367,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out =
     array = _array(a, "cumprod")
     if axis is None and array.ndim != 1:
         array = wrap(flatten_node(array.node))
-    result = reduction.cumulative_prod(array, axis=axis, dtype=dtype)
-    return result if out is None else store(out, result, "cumprod")
+    return store(out, reduction.cumulative_prod(array, axis=axis, dtype=dtype), "cumprod")
 
 
 @public()

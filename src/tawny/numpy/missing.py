@@ -67,8 +67,7 @@ def nanmean(
     values, there = _without_nan(a, 0, where)
     count = sum(there, axis=axis, keepdims=keepdims)
     total = sum(values, axis=axis, dtype=dtype, keepdims=keepdims)
-    result = e.divide(total, as_real(count, total.dtype))
-    return result if out is None else store(out, result, "nanmean")
+    return store(out, e.divide(total, as_real(count, total.dtype)), "nanmean")
 
 
 def _variance(
@@ -107,8 +106,7 @@ def nanvar(
 ) -> Array:
     """Variance over `axis` of the elements that are not NaN; see `var`."""
     lost = lost_elements(ddof, correction, "nanvar")
-    result = _variance(a, axis, dtype, lost, keepdims, where, mean)
-    return result if out is None else store(out, result, "nanvar")
+    return store(out, _variance(a, axis, dtype, lost, keepdims, where, mean), "nanvar")
 
 
 @public()
@@ -127,8 +125,9 @@ def nanstd(
 ) -> Array:
     """Standard deviation over `axis` of the elements that are not NaN; see `std`."""
     lost = lost_elements(ddof, correction, "nanstd")
-    result = emit(distance, _variance(a, axis, dtype, lost, keepdims, where, mean))
-    return result if out is None else store(out, result, "nanstd")
+    return store(
+        out, emit(distance, _variance(a, axis, dtype, lost, keepdims, where, mean)), "nanstd"
+    )
 
 
 def _extreme(
@@ -161,8 +160,7 @@ def nanmax(
     where: ArrayLike = True,
 ) -> Array:
     """Greatest element over `axis` that is not NaN."""
-    result = _extreme(a, axis, keepdims, initial, where, 1)
-    return result if out is None else store(out, result, "nanmax")
+    return store(out, _extreme(a, axis, keepdims, initial, where, 1), "nanmax")
 
 
 @public()
@@ -175,5 +173,4 @@ def nanmin(
     where: ArrayLike = True,
 ) -> Array:
     """Least element over `axis` that is not NaN."""
-    result = _extreme(a, axis, keepdims, initial, where, -1)
-    return result if out is None else store(out, result, "nanmin")
+    return store(out, _extreme(a, axis, keepdims, initial, where, -1), "nanmin")

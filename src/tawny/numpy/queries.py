@@ -110,8 +110,7 @@ def nanargmax(
     Values that are known are refused where all are NaN.
     """
     values = _without_nan(a, float("-inf"), axis, "nanargmax")
-    result = reduction.argmax(values, axis=axis, keepdims=keepdims)
-    return result if out is None else store(out, result, "nanargmax")
+    return store(out, reduction.argmax(values, axis=axis, keepdims=keepdims), "nanargmax")
 
 
 @public()
@@ -123,8 +122,7 @@ def nanargmin(
     Values that are known are refused where all are NaN.
     """
     values = _without_nan(a, float("inf"), axis, "nanargmin")
-    result = reduction.argmin(values, axis=axis, keepdims=keepdims)
-    return result if out is None else store(out, result, "nanargmin")
+    return store(out, reduction.argmin(values, axis=axis, keepdims=keepdims), "nanargmin")
 
 
 def _without_nan(a: ArrayLike, instead: float, axis: int | None, op: str) -> Array:
@@ -153,8 +151,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     marks = _known_mask(condition, "compress")
     if marks.ndim != 1:
         raise value_error("compress", f"operand 0 has shape {marks.shape}; it must have one axis")
-    result = take(a, wrap(constant(marks.nonzero()[0])), axis=axis)
-    return result if out is None else store(out, result, "compress")
+    return store(out, take(a, wrap(constant(marks.nonzero()[0])), axis=axis), "compress")
 
 
 @public()
@@ -208,8 +205,7 @@ def choose(
     for i, option in reversed(list(enumerate(before))):
         result = where(e.equal(number, i), option, result)
     everywhere = broadcast("choose", [number.shape, *(n.shape for n in arrays)])
-    result = broadcast_to(result if before else copy(result), everywhere)
-    return result if out is None else store(out, result, "choose")
+    return store(out, broadcast_to(result if before else copy(result), everywhere), "choose")
 
 
 @public()

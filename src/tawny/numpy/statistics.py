@@ -63,8 +63,7 @@ def median(
         )
     else:
         result = _nan_where_any(_middle(lanes[..., (n - 1) // 2], lanes[..., n // 2]), lanes)
-    result = reshape(result, kept) if keepdims else result
-    return result if out is None else store(out, result, "median")
+    return store(out, reshape(result, kept) if keepdims else result, "median")
 
 
 @public()
@@ -86,8 +85,7 @@ def nanmedian(
     low = e.maximum(e.floor_divide(e.subtract(count, 1), 2), 0)
     high = e.minimum(e.floor_divide(count, 2), lanes.shape[-1] - 1)
     middle = _middle(take_along_axis(lanes, low, axis=-1), take_along_axis(lanes, high, axis=-1))
-    result = reshape(middle, kept if keepdims else lanes.shape[:-1])
-    return result if out is None else store(out, result, "nanmedian")
+    return store(out, reshape(middle, kept if keepdims else lanes.shape[:-1]), "nanmedian")
 
 
 @public()
@@ -110,8 +108,7 @@ def quantile(
     """
     del overwrite_input
     _check_unweighted(weights, "quantile")
-    result = _quantile("quantile", a, q, 1.0, axis, keepdims, method)
-    return result if out is None else store(out, result, "quantile")
+    return store(out, _quantile("quantile", a, q, 1.0, axis, keepdims, method), "quantile")
 
 
 @public()
@@ -130,8 +127,7 @@ def percentile(
     """The values below which `q` per cent of the elements over `axis` lie; see `quantile`."""
     del overwrite_input
     _check_unweighted(weights, "percentile")
-    result = _quantile("percentile", a, q, 100.0, axis, keepdims, method)
-    return result if out is None else store(out, result, "percentile")
+    return store(out, _quantile("percentile", a, q, 100.0, axis, keepdims, method), "percentile")
 
 
 def _fractions(op: str, q: Any, whole: float, array: Array) -> Array:
@@ -266,8 +262,9 @@ def nanquantile(
     """Quantiles of the elements that are not NaN; NaN where there is none."""
     del overwrite_input
     _check_unweighted(weights, "nanquantile")
-    result = _nan_quantile("nanquantile", a, q, 1.0, axis, keepdims, method)
-    return result if out is None else store(out, result, "nanquantile")
+    return store(
+        out, _nan_quantile("nanquantile", a, q, 1.0, axis, keepdims, method), "nanquantile"
+    )
 
 
 @public()
@@ -286,8 +283,9 @@ def nanpercentile(
     """Percentiles of the elements that are not NaN; NaN where there is none."""
     del overwrite_input
     _check_unweighted(weights, "nanpercentile")
-    result = _nan_quantile("nanpercentile", a, q, 100.0, axis, keepdims, method)
-    return result if out is None else store(out, result, "nanpercentile")
+    return store(
+        out, _nan_quantile("nanpercentile", a, q, 100.0, axis, keepdims, method), "nanpercentile"
+    )
 
 
 def _nan_quantile(

@@ -74,8 +74,7 @@ def trace(
 ) -> Array:
     """Sum of diagonal `offset` of the plane of two axes."""
     node = _diagonal(lift(a, "trace"), offset, axis1, axis2, "trace")
-    result = reduction.sum(wrap(node), axis=-1, dtype=dtype)
-    return result if out is None else store(out, result, "trace")
+    return store(out, reduction.sum(wrap(node), axis=-1, dtype=dtype), "trace")
 
 
 @public()

@@ -146,8 +146,11 @@ def fft(
 ) -> Array:
     """Fourier transform along `axis`, cut or padded to `n` points."""
     node, place, points = _one_axis("fft", a, n, axis, half=False)
-    result = wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,)))
-    return result if out is None else store(out, result, "fft")
+    return store(
+        out,
+        wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,))),
+        "fft",
+    )
 
 
 @public(module="fft")
@@ -156,8 +159,11 @@ def ifft(
 ) -> Array:
     """Inverse Fourier transform along `axis`, cut or padded to `n` points."""
     node, place, points = _one_axis("ifft", a, n, axis, half=False)
-    result = wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,)))
-    return result if out is None else store(out, result, "ifft")
+    return store(
+        out,
+        wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,))),
+        "ifft",
+    )
 
 
 def _to_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
@@ -176,8 +182,7 @@ def rfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The first half of the Fourier transform of real values along `axis`."""
-    result = _to_half("rfft", a, n, axis, _check_norm("rfft", norm))
-    return result if out is None else store(out, result, "rfft")
+    return store(out, _to_half("rfft", a, n, axis, _check_norm("rfft", norm)), "rfft")
 
 
 @public(module="fft")
@@ -185,8 +190,7 @@ def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The `n` real values whose Fourier transform has `a` as its first half."""
-    result = _from_half("irfft", a, n, axis, _check_norm("irfft", norm))
-    return result if out is None else store(out, result, "irfft")
+    return store(out, _from_half("irfft", a, n, axis, _check_norm("irfft", norm)), "irfft")
 
 
 @public(module="fft")
@@ -194,8 +198,9 @@ def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The real Fourier transform of values given by the half that mirrors into the other."""
-    result = _from_half("hfft", e.conj(a), n, axis, SWAPPED[_check_norm("hfft", norm)])
-    return result if out is None else store(out, result, "hfft")
+    return store(
+        out, _from_half("hfft", e.conj(a), n, axis, SWAPPED[_check_norm("hfft", norm)]), "hfft"
+    )
 
 
 @public(module="fft")
@@ -203,8 +208,9 @@ def ihfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The half of the inverse Fourier transform of real values that mirrors into the other."""
-    result = e.conj(_to_half("ihfft", a, n, axis, SWAPPED[_check_norm("ihfft", norm)]))
-    return result if out is None else store(out, result, "ihfft")
+    return store(
+        out, e.conj(_to_half("ihfft", a, n, axis, SWAPPED[_check_norm("ihfft", norm)])), "ihfft"
+    )
 
 
 def _repeats(places: tuple[int, ...]) -> bool:
@@ -256,8 +262,7 @@ def fftn(
     a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
 ) -> Array:
     """Fourier transform along several axes (all when None), cut or padded to sizes `s`."""
-    result = _complex("fftn", a, s, axes, norm, inverse=False)
-    return result if out is None else store(out, result, "fftn")
+    return store(out, _complex("fftn", a, s, axes, norm, inverse=False), "fftn")
 
 
 @public(module="fft")
@@ -265,8 +270,7 @@ def ifftn(
     a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
 ) -> Array:
     """Inverse Fourier transform along several axes (all when None)."""
-    result = _complex("ifftn", a, s, axes, norm, inverse=True)
-    return result if out is None else store(out, result, "ifftn")
+    return store(out, _complex("ifftn", a, s, axes, norm, inverse=True), "ifftn")
 
 
 @public(module="fft")
@@ -274,8 +278,7 @@ def rfftn(
     a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
 ) -> Array:
     """Fourier transform of real values along several axes; a half of the last one says all."""
-    result = _real("rfftn", a, s, axes, norm)
-    return result if out is None else store(out, result, "rfftn")
+    return store(out, _real("rfftn", a, s, axes, norm), "rfftn")
 
 
 @public(module="fft")
@@ -283,8 +286,7 @@ def irfftn(
     a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
 ) -> Array:
     """The real values whose Fourier transform along several axes has `a` as a half."""
-    result = _inverse_real("irfftn", a, s, axes, norm)
-    return result if out is None else store(out, result, "irfftn")
+    return store(out, _inverse_real("irfftn", a, s, axes, norm), "irfftn")
 
 
 @public(module="fft")
@@ -296,8 +298,7 @@ def fft2(
     out: Out = None,
 ) -> Array:
     """Fourier transform along two axes."""
-    result = _complex("fft2", a, s, axes, norm, inverse=False)
-    return result if out is None else store(out, result, "fft2")
+    return store(out, _complex("fft2", a, s, axes, norm, inverse=False), "fft2")
 
 
 @public(module="fft")
@@ -309,8 +310,7 @@ def ifft2(
     out: Out = None,
 ) -> Array:
     """Inverse Fourier transform along two axes."""
-    result = _complex("ifft2", a, s, axes, norm, inverse=True)
-    return result if out is None else store(out, result, "ifft2")
+    return store(out, _complex("ifft2", a, s, axes, norm, inverse=True), "ifft2")
 
 
 @public(module="fft")
@@ -322,8 +322,7 @@ def rfft2(
     out: Out = None,
 ) -> Array:
     """Fourier transform of real values along two axes; a half of the last one says all."""
-    result = _real("rfft2", a, s, axes, norm)
-    return result if out is None else store(out, result, "rfft2")
+    return store(out, _real("rfft2", a, s, axes, norm), "rfft2")
 
 
 @public(module="fft")
@@ -335,8 +334,7 @@ def irfft2(
     out: Out = None,
 ) -> Array:
     """The real values whose Fourier transform along two axes has `a` as a half."""
-    result = _inverse_real("irfft2", a, s, axes, norm)
-    return result if out is None else store(out, result, "irfft2")
+    return store(out, _inverse_real("irfft2", a, s, axes, norm), "irfft2")
 
 
 # ----------------------------------------------------------------- frequencies

@@ -455,8 +455,7 @@ def take(
     elif mode != "raise":
         raise value_error("take", f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
     check_bounds("take", along, n, places)
-    result = wrap(take_node(node, along, places))
-    return result if out is None else store(out, result, "take")
+    return store(out, wrap(take_node(node, along, places)), "take")
 
 
 def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...]:

@@ -182,8 +182,7 @@ def concat(
     casting: str = "same_kind",
 ) -> Array:
     """The arrays one after the other along `axis`; flattened first when it is None."""
-    result = _concat("concat", _nodes(arrays, "concat"), axis, dtype, casting)
-    return result if out is None else store(out, result, "concat")
+    return store(out, _concat("concat", _nodes(arrays, "concat"), axis, dtype, casting), "concat")
 
 
 @public()
@@ -197,8 +196,11 @@ def concatenate(
     casting: str = "same_kind",
 ) -> Array:
     """The arrays one after the other along `axis`; flattened first when it is None."""
-    result = _concat("concatenate", _nodes(arrays, "concatenate"), axis, dtype, casting)
-    return result if out is None else store(out, result, "concatenate")
+    return store(
+        out,
+        _concat("concatenate", _nodes(arrays, "concatenate"), axis, dtype, casting),
+        "concatenate",
+    )
 
 
 @public()
@@ -221,8 +223,7 @@ def stack(
                 f"{nodes[0].shape}",
             )
     along = normalise_axis(axis, len(nodes[0].shape) + 1, "stack")
-    result = wrap(concat_nodes([expand_node(n, (along,)) for n in nodes], along))
-    return result if out is None else store(out, result, "stack")
+    return store(out, wrap(concat_nodes([expand_node(n, (along,)) for n in nodes], along)), "stack")
 
 
 @public()

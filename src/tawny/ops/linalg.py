@@ -313,8 +313,7 @@ def _ravel_each(name: str, *operands: ArrayLike) -> list[Array]:
 def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """Products of every element of `a` with every element of `b`."""
     left, right = _ravel_each("outer", a, b)
-    result = e.multiply(expand_dims(left, axis=1), right)
-    return result if out is None else store(out, result, "outer")
+    return store(out, e.multiply(expand_dims(left, axis=1), right), "outer")
 
 
 @public()
@@ -462,8 +461,11 @@ def einsum(
     most = max(dotted, key=len)
     output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
     full = [labels.replace(".", dots) for (labels, _), dots in zip(split, dotted, strict=True)]
-    result = _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most))
-    return result if out is None else store(out, result, "einsum")
+    return store(
+        out,
+        _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most)),
+        "einsum",
+    )
 
 
 @public()
@@ -534,8 +536,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
         sizes[1] = chain[0].shape[0]
     if chain[-1].ndim == 1:
         sizes[-2] = chain[-1].shape[0]
-    result = _multiply_chain(chain, _best_splits(sizes))
-    return result if out is None else store(out, result, "multi_dot")
+    return store(out, _multiply_chain(chain, _best_splits(sizes)), "multi_dot")
 
 
 def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:

@@ -300,8 +300,7 @@ def sum(
     where: ArrayLike = True,
 ) -> Array:
     """Sum of the elements of `a` over `axis` (all axes when None) that `where` marks."""
-    result = _accumulate(Sum, "sum", a, axis, dtype, keepdims, initial, where)
-    return result if out is None else store(out, result, "sum")
+    return store(out, _accumulate(Sum, "sum", a, axis, dtype, keepdims, initial, where), "sum")
 
 
 @public()
@@ -315,8 +314,7 @@ def prod(
     where: ArrayLike = True,
 ) -> Array:
     """Product of the elements of `a` over `axis` (all axes when None) that `where` marks."""
-    result = _accumulate(Prod, "prod", a, axis, dtype, keepdims, initial, where)
-    return result if out is None else store(out, result, "prod")
+    return store(out, _accumulate(Prod, "prod", a, axis, dtype, keepdims, initial, where), "prod")
 
 
 @public()
@@ -339,7 +337,7 @@ def mean(
         total = sum(wrap(node), axes, wanted, None, keepdims, None, where)
         count = _count(node.shape, axes, keepdims, where, "mean")
         result = asarray(e.divide(total, as_real(count, wanted)), dtype=wanted)
-    return result if out is None else store(out, result, "mean")
+    return store(out, result, "mean")
 
 
 def _count(shape: Shape, axes: Shape, keepdims: bool, where: ArrayLike, op: str) -> Array:
@@ -407,8 +405,7 @@ def var(
     `mean` is that of the elements, with the axes kept, if it is known already.
     """
     lost = lost_elements(ddof, correction, "var")
-    result = wrap(_variance("var", a, axis, dtype, lost, keepdims, where, mean))
-    return result if out is None else store(out, result, "var")
+    return store(out, wrap(_variance("var", a, axis, dtype, lost, keepdims, where, mean)), "var")
 
 
 @public()
@@ -428,8 +425,7 @@ def std(
     """Standard deviation of `a` over `axis`: the root of `var` of the same arguments."""
     lost = lost_elements(ddof, correction, "std")
     squares = _variance("std", a, axis, dtype, lost, keepdims, where, mean)
-    result = wrap(make(distance, (squares,)))
-    return result if out is None else store(out, result, "std")
+    return store(out, wrap(make(distance, (squares,))), "std")
 
 
 def _extreme(
@@ -467,8 +463,7 @@ def max(
     where: ArrayLike = True,
 ) -> Array:
     """Greatest element of `a` over `axis` that `where` marks, or `initial`; NaN if there is one."""
-    result = _extreme(Max, "max", a, axis, keepdims, initial, where)
-    return result if out is None else store(out, result, "max")
+    return store(out, _extreme(Max, "max", a, axis, keepdims, initial, where), "max")
 
 
 @public("amin")
@@ -481,8 +476,7 @@ def min(
     where: ArrayLike = True,
 ) -> Array:
     """Least element of `a` over `axis` that `where` marks, or `initial`; NaN if there is one."""
-    result = _extreme(Min, "min", a, axis, keepdims, initial, where)
-    return result if out is None else store(out, result, "min")
+    return store(out, _extreme(Min, "min", a, axis, keepdims, initial, where), "min")
 
 
 def _truth(
@@ -511,8 +505,7 @@ def all(
     where: ArrayLike = True,
 ) -> Array:
     """Whether every element of `a` over `axis` that `where` marks is true."""
-    result = _truth(AllTrue, "all", a, axis, keepdims, where)
-    return result if out is None else store(out, result, "all")
+    return store(out, _truth(AllTrue, "all", a, axis, keepdims, where), "all")
 
 
 @public()
@@ -525,8 +518,7 @@ def any(
     where: ArrayLike = True,
 ) -> Array:
     """Whether some element of `a` over `axis` that `where` marks is true."""
-    result = _truth(AnyTrue, "any", a, axis, keepdims, where)
-    return result if out is None else store(out, result, "any")
+    return store(out, _truth(AnyTrue, "any", a, axis, keepdims, where), "any")
 
 
 def _place(node: Node, axis: int | None, op: str) -> int | None:
@@ -541,8 +533,7 @@ def argmax(
 ) -> Array:
     """Index of the first greatest element along `axis`, or in the flattened array."""
     node = lift(a, "argmax")
-    result = wrap(make(ArgMax(_place(node, axis, "argmax"), keepdims), (node,)))
-    return result if out is None else store(out, result, "argmax")
+    return store(out, wrap(make(ArgMax(_place(node, axis, "argmax"), keepdims), (node,))), "argmax")
 
 
 @public()
@@ -551,8 +542,7 @@ def argmin(
 ) -> Array:
     """Index of the first least element along `axis`, or in the flattened array."""
     node = lift(a, "argmin")
-    result = wrap(make(ArgMin(_place(node, axis, "argmin"), keepdims), (node,)))
-    return result if out is None else store(out, result, "argmin")
+    return store(out, wrap(make(ArgMin(_place(node, axis, "argmin"), keepdims), (node,))), "argmin")
 
 
 @public()
@@ -651,8 +641,11 @@ def cumulative_sum(
     include_initial: bool = False,
 ) -> Array:
     """Running sum of `x` along `axis`, starting with 0 if `include_initial`."""
-    result = _scan(CumulativeSum, "cumulative_sum", x, axis, dtype, include_initial)
-    return result if out is None else store(out, result, "cumulative_sum")
+    return store(
+        out,
+        _scan(CumulativeSum, "cumulative_sum", x, axis, dtype, include_initial),
+        "cumulative_sum",
+    )
 
 
 @public()
@@ -666,8 +659,11 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     """Running product of `x` along `axis`, starting with 1 if `include_initial`."""
-    result = _scan(CumulativeProd, "cumulative_prod", x, axis, dtype, include_initial)
-    return result if out is None else store(out, result, "cumulative_prod")
+    return store(
+        out,
+        _scan(CumulativeProd, "cumulative_prod", x, axis, dtype, include_initial),
+        "cumulative_prod",
+    )
 
 
 @public()
@@ -681,8 +677,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
 def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = False) -> Array:
     """Greatest less least element over `axis`."""
     greatest, least = (extreme(a, axis=axis, keepdims=keepdims) for extreme in (max, min))
-    result = e.subtract(greatest, least)
-    return result if out is None else store(out, result, "ptp")
+    return store(out, e.subtract(greatest, least), "ptp")
 
 
 @public()
