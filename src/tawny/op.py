@@ -21,13 +21,23 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, dataclass_transform, final
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    dataclass_transform,
+    final,
+)
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.dtype import Category, DType, check_categories
 from tawny.errors import type_error
+from tawny.rows import Rows, RowSlice, broadcast_rows
 from tawny.scalar import PrimCall
 from tawny.shape import Shape, broadcast
 
@@ -342,6 +352,10 @@ class Op:
         """The attributes by name."""
         return {f: getattr(self, f) for f in self.fields}
 
+    def with_attributes(self, **changes: Any) -> Self:
+        """The op with some other attributes."""
+        return type(self)(**self.attributes() | changes)
+
     def facts(self) -> Facts:
         """The declaration."""
         return self.declaration
@@ -386,6 +400,14 @@ class Op:
         are not evenly spaced in such memory, so that they are copied.
         """
         del shape, strides
+        return None
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """How to compute some rows of a result of this shape, which has two or more, from operands.
+
+        None where the result has to be computed whole, as it is by default.
+        """
+        del shape, operands, rows
         return None
 
     def operand_counts(self) -> Sequence[int] | None:
@@ -504,6 +526,11 @@ class Elementwise(Op):
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return primitives(self) * prod(result)
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
+        return RowSlice(
+            self, tuple([broadcast_rows(given, shape, rows) for given in operands]), rows
+        )
 
 
 @lru_cache(1024)

@@ -14,7 +14,8 @@ from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.op import Cost, Gradient, Op, Type, nbytes, sum_costs
 from tawny.ops.body import Body
-from tawny.ops.rows import Band, Rows, band, row_count
+from tawny.ops.body_rows import Band, band
+from tawny.rows import Rows, row_count
 from tawny.shape import Shape
 
 MOST_BODIES: Final = 1024

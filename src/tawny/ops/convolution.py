@@ -25,7 +25,9 @@ from tawny.ops.window import (
     resolve_padding,
     spans,
     window_counts,
+    window_rows,
 )
+from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, size
 
 
@@ -42,6 +44,21 @@ class ConvolutionOp(Op, may_fail=False):
         return convolution_shape(
             x, kernel, self.strides, self.padding, self.dilation, self.groups, op
         )
+
+    def slice_output_rows(
+        self, shape: Shape, operands: Sequence[Shape], rows: Rows
+    ) -> RowSlice | None:
+        """Images by themselves; of one image, the rows that windows see."""
+        x, kernel = operands
+        if row_axis(shape) == 0:
+            return RowSlice(self, (rows, None), rows)
+        span = spans(kernel[:-2], self.dilation)[0]
+        found = window_rows(shape, x, span, self.strides[0], self.padding[0], rows)
+        if found is None:
+            return None
+        seen, pads = found
+        op = self.with_attributes(padding=(pads, *self.padding[1:]))
+        return RowSlice(op, (seen, None), rows)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         rank = len(self.strides)
@@ -61,6 +78,9 @@ class Convolution(
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, kernel = shapes
         return self.output_shape(x, kernel, "convolution")
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        return self.slice_output_rows(shape, operands, rows)
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[1][:-1]) * size(result)
@@ -87,6 +107,10 @@ class ConvolutionInputGradient(
         x = (gradient[0], *self.sizes, kernel[-2] * self.groups)
         _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return x
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Images by themselves."""
+        return RowSlice(self, (None, rows), rows) if row_axis(shape) == 0 else None
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         kernel, gradient = operands

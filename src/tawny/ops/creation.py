@@ -29,6 +29,7 @@ from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, v
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type, ViewStrides
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.registry import PUBLIC_FUNCTIONS
+from tawny.rows import Rows, RowSlice, broadcast_rows, shape_of_rows
 from tawny.shape import Shape, as_int, as_shape, broadcast_strides
 
 
@@ -59,6 +60,14 @@ class BroadcastTo(
     def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
         return ViewStrides(0, broadcast_strides(shape, strides, self.shape))
 
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
+        """Repeated less often, or fewer rows repeated."""
+        return RowSlice(
+            BroadcastTo(shape_of_rows(self.shape, rows)),
+            (broadcast_rows(operands[0], shape, rows),),
+            rows,
+        )
+
 
 class Cast(
     Op,
@@ -84,6 +93,9 @@ class Cast(
         if types[0][1].kind == "c" and self.dtype.kind != "c":
             return "complex numbers have no value of its dtype"
         return None
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
+        return RowSlice(self, (rows,), rows)
 
 
 def cast_node(node: Node, dtype: DType) -> Node:

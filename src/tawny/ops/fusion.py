@@ -27,12 +27,14 @@ from tawny.op import (
     primitives,
 )
 from tawny.ops.body import FOLDS, Body, folded_axes, nonunit
+from tawny.ops.body_rows import band
 from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Reshape
 from tawny.ops.pieces import GatherPieces
+from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, reduction_shape, size
 
 # ---------------------------------------------------------------------- groups
@@ -76,6 +78,11 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
         """Each step's operations; each operand read once, each result written once."""
         del result, operands
         return self.body.cost()
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """All steps on the same rows."""
+        found = band(self.body, (rows,), views=False) if len(self.body.results) == 1 else None
+        return None if found is None else RowSlice(Group(found.body), found.reads, rows)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         return None if is_group(self.body) else f"{self.body!r} is no body of one kernel"
@@ -181,6 +188,13 @@ class Epilogue:
             if not fits:
                 raise value_error(op, f"operand {position} has shape {given}; it must be {wanted}")
 
+    def row_reads(
+        self, shape: Shape, operands: Sequence[Shape], rows: Rows
+    ) -> tuple[Rows | None, ...]:
+        """The rows of its operands that some rows of a result of this shape need."""
+        residual = [broadcast_rows(operands[-1], shape, rows)] if self.residual else []
+        return (*[None] * self.bias, *residual)
+
     def operations(self, elements: int) -> int:
         """The number of scalar operations on a number of elements."""
         last = self.activation.op
@@ -220,7 +234,11 @@ class FusedMatmul(Op, may_fail=False, name="fused_matmul", arity=None, gradient=
                     "fused_matmul",
                     f"operand {position} has shape {shape}; to be transposed it must have two axes",
                 )
-        return _MATMUL.infer_shape(
+        return _MATMUL.infer_shape(*self._factors(a, b))
+
+    def _factors(self, a: Shape, b: Shape) -> tuple[Shape, Shape]:
+        """Shapes of the matrices that are multiplied."""
+        return (
             exchanged_axes(a) if self.transpose_a else a,
             exchanged_axes(b) if self.transpose_b else b,
         )
@@ -238,6 +256,14 @@ class FusedMatmul(Op, may_fail=False, name="fused_matmul", arity=None, gradient=
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """The residual, which is read where the result is written."""
         return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        a, b, *others = operands
+        a, b = self._factors(a, b)
+        found = _MATMUL.slice_rows(shape, (a, b), rows)
+        if found is None or (self.transpose_a and row_axis(shape) == len(shape) - 2):
+            return None
+        return RowSlice(self, (*found.reads, *self.epilogue.row_reads(shape, others, rows)), rows)
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return operands[0][-2 if self.transpose_a else -1] * size(result)
@@ -398,6 +424,13 @@ class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, grad
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """The residual, which is read where the result is written."""
         return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        x, kernel, *others = operands
+        found = self.slice_output_rows(shape, (x, kernel), rows)
+        if found is None:
+            return None
+        return found._replace(reads=(*found.reads, *self.epilogue.row_reads(shape, others, rows)))
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[1][:-1]) * size(result)

@@ -25,6 +25,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
 from tawny.ops.movement import expand_node, flatten_node, reshape_node
+from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, as_shape, broadcast, normalise_axis
 
 Range = tuple[int, int, int]
@@ -53,6 +54,15 @@ class Slice(
         first = sum([start * stride for (start, _, _), stride in pairs])
         return ViewStrides(first, tuple([step * stride for (_, _, step), stride in pairs]))
 
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Where all rows are taken."""
+        axis, (given,) = row_axis(shape), operands
+        if axis != row_axis(given) or self.ranges[axis] != (0, given[axis], 1):
+            return None
+        taken = (0, rows[1] - rows[0], 1)
+        op = Slice((*self.ranges[:axis], taken, *self.ranges[axis + 1 :]))
+        return RowSlice(op, (rows,), rows)
+
     def mistake(self, types: Sequence[Type]) -> str | None:
         return range_mistake(self.ranges, types[0][0])
 
@@ -73,6 +83,15 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_indices("gather", dtypes[1:], 1)
         return dtypes[0]
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Where each row of indices picks a row; what is picked from is read whole."""
+        places = len(shape) - (len(operands[0]) - len(self.axes))
+        if not self.place <= row_axis(shape) < self.place + places:
+            return None
+        picked = shape[self.place : self.place + places]
+        reads = [broadcast_rows(given, picked, rows) for given in operands[1:]]
+        return RowSlice(self, (None, *reads), rows)
 
     def operand_counts(self) -> Sequence[int]:
         return (1 + len(self.axes),)

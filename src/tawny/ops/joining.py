@@ -23,6 +23,7 @@ from tawny.ops.movement import (
     reshape_node,
     transpose_node,
 )
+from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, normalise_axis, replace_size
 
 
@@ -55,6 +56,12 @@ class Concat(
                         f"match operand 0 of shape {first}; they are joined along axis {self.axis}",
                     )
         return replace_size(first, self.axis, sum(s[self.axis] for s in shapes))
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Where rows are not what is joined."""
+        axis = row_axis(shape)
+        whole = self.axis == axis or any(row_axis(given) != axis for given in operands)
+        return None if whole else RowSlice(self, (rows,) * len(operands), rows)
 
     def operand_counts(self) -> Sequence[int]:
         return range(1, MOST_OPERANDS)

@@ -20,6 +20,7 @@ from tawny.ops.creation import asarray, cast_node, cast_to_common
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.ops.precision import in_single
+from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes, size
 
 LETTERS: Final = string.ascii_letters
@@ -63,6 +64,18 @@ class Matmul(
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return operands[0][-1] * size(result)
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Matrices of a stack by themselves; of one matrix, rows of the left one."""
+        left, right = operands
+        axis = row_axis(shape)
+        if min(len(left), len(right)) < 2 or axis == len(shape) - 1:
+            return None
+        stack = shape[:-2]
+        if axis == len(stack):
+            return RowSlice(self, (rows, None), rows)
+        reads = tuple([broadcast_rows(given[:-2], stack, rows) for given in operands])
+        return RowSlice(self, reads, rows)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         return dtype_mismatch(types[:2])

@@ -11,6 +11,7 @@ from tawny.node import Node, make
 from tawny.op import Gradient, Op, Trait, Type, ViewStrides
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Copy
+from tawny.rows import Rows, RowSlice, row_axis, row_count, shape_of_rows
 from tawny.shape import (
     Shape,
     as_int,
@@ -62,6 +63,21 @@ class Reshape(
                 step *= self.shape[axis]
         return ViewStrides(0, tuple(made))
 
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Rows of the other shape that hold them, if rows of one are whole rows of the other."""
+        first, last = rows
+        ours, theirs = row_count(shape), row_count(operands[0])
+        if not theirs % ours:
+            each = theirs // ours
+            op = Reshape(shape_of_rows(self.shape, rows))
+            return RowSlice(op, ((first * each, last * each),), rows)
+        if not ours % theirs:
+            each = ours // theirs
+            read = first // each, -(-last // each)
+            made = read[0] * each, read[1] * each
+            return RowSlice(Reshape(shape_of_rows(self.shape, made)), (read,), made)
+        return None
+
 
 class Transpose(
     Op,
@@ -88,6 +104,11 @@ class Transpose(
     def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
         return ViewStrides(0, tuple([strides[a] for a in self.axes]))
 
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Where rows stay rows."""
+        moved = self.axes[row_axis(shape)] != row_axis(operands[0])
+        return None if moved else RowSlice(self, (rows,), rows)
+
 
 class Flip(
     Op,
@@ -113,6 +134,10 @@ class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradie
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
 
     shifts: tuple[int, ...]
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Where rows are not what is moved."""
+        return None if self.shifts[row_axis(shape)] else RowSlice(self, (rows,), rows)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         shape = types[0][0]

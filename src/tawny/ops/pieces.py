@@ -14,6 +14,7 @@ from tawny.node import Node, make
 from tawny.op import Gradient, Op
 from tawny.ops.indexing import Gather, check_indices
 from tawny.ops.joining import Concat
+from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape
 
 
@@ -50,6 +51,13 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
                 )
         check_indices("gather_pieces", (places,), len(given))
         return given[0]
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Rows of the places, as those of a gather; the pieces are read whole."""
+        *pieces, places = operands
+        if row_axis(shape) >= len(places):
+            return None
+        return RowSlice(self, (*[None] * len(pieces), rows), rows)
 
     def _check(self, count: int) -> None:
         if not self.pieces or count != self.pieces + 1:

@@ -22,7 +22,9 @@ from tawny.ops.window import (
     per_axis,
     resolve_padding,
     window_counts,
+    window_rows,
 )
+from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, size
 
 of_gradient = DTypeRule("the dtype of operand 1", NUMBER_LOOPS, dt.promote, dt.BOOLEAN, ignores=1)
@@ -62,11 +64,27 @@ class Pooling(Op, may_fail=False):
         return None
 
 
-class MaxPool(Pooling, name="max_pool", dtype=real, gradient=Gradient.RULE):
+class WindowFold(Pooling):
+    """A pooling itself, and none of its transposes."""
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Images by themselves; of one image, the rows that windows see."""
+        if row_axis(shape) == 0:
+            return RowSlice(self, (rows,), rows)
+        found = window_rows(
+            shape, operands[0], self.window[0], self.strides[0], self.padding[0], rows
+        )
+        if found is None:
+            return None
+        seen, pads = found
+        return RowSlice(self.with_attributes(padding=(pads, *self.padding[1:])), (seen,), rows)
+
+
+class MaxPool(WindowFold, name="max_pool", dtype=real, gradient=Gradient.RULE):
     """Greatest element each window sees; NaN if there is one."""
 
 
-class AvgPool(Pooling, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
+class AvgPool(WindowFold, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
     """Mean of the elements each window sees; padding is not counted."""
 
 
@@ -129,6 +147,16 @@ class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR
         _check_rank("upsampling", len(self.factors), x)
         check_positive(self.factors, "upsampling", "factor")
         return (x[0], *(n * f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Images by themselves; of one image, whole blocks of equal rows."""
+        if row_axis(shape) == 0:
+            return RowSlice(self, (rows,), rows)
+        if row_axis(shape) != 1 or row_axis(operands[0]) != 1:
+            return None
+        factor = self.factors[0]
+        read = rows[0] // factor, -(-rows[1] // factor)
+        return RowSlice(self, (read,), (read[0] * factor, read[1] * factor))
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         if not 1 <= len(self.factors) <= 3:

@@ -19,6 +19,7 @@ from tawny.ops.creation import Cast, asarray
 from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.movement import broadcast_node, flatten_node, reshape_node, transpose_node
 from tawny.ops.precision import in_single
+from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import (
     Shape,
     normalise_axes,
@@ -44,6 +45,10 @@ class Reduction(Op, may_fail=False):
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[0])
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Each row by itself, unless rows are folded."""
+        return None if row_axis(operands[0]) in self.axes else RowSlice(self, (rows,), rows)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         problem = super().mistake(types)
@@ -179,6 +184,11 @@ class ArgExtremum(Op, may_fail=False):
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[0])
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
+        """Each row by itself, unless rows are folded."""
+        whole = self.axis is None or row_axis(operands[0]) == self.axis
+        return None if whole else RowSlice(self, (rows,), rows)
 
 
 class ArgMax(ArgExtremum, name="argmax", gradient=Gradient.ZERO, oracle="numpy.argmax"):

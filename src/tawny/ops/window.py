@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tawny.errors import type_error, value_error
+from tawny.rows import Rows, row_axis
 from tawny.shape import Shape, as_int
 
 Sizes = int | Sequence[int]
@@ -41,6 +42,22 @@ def check_positive(sizes: tuple[int, ...], op: str, word: str) -> None:
 def spans(window: Shape, dilation: tuple[int, ...]) -> Shape:
     """How many elements each axis of a dilated window reaches over."""
     return tuple((w - 1) * d + 1 for w, d in zip(window, dilation, strict=True))
+
+
+def window_rows(
+    shape: Shape, given: Shape, span: int, stride: int, pads: tuple[int, int], rows: Rows
+) -> tuple[Rows, tuple[int, int]] | None:
+    """The rows that windows of `span` rows see, and how much padding they see before and after.
+
+    None where rows are no rows of an image, or windows see padding alone.
+    """
+    if row_axis(shape) != 1 or row_axis(given) != 1:
+        return None
+    first, last = rows[0] * stride - pads[0], (rows[1] - 1) * stride - pads[0] + span
+    seen = max(first, 0), min(last, given[1])
+    if seen[1] - seen[0] < 1:
+        return None
+    return seen, (seen[0] - first, last - seen[1])
 
 
 def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from tawny.engine.protocol import Task
 from tawny.memory.plan import plan, replan
 from tawny.node import Node, Variable, make, source_scope, variable
 from tawny.ops.bands import Bands, byte_range
-from tawny.ops.rows import Band
+from tawny.ops.body_rows import Band
 
 ALIGNMENT: Final = 64
 

@@ -19,10 +19,11 @@ from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import NO_COST, Op, Type, nbytes
 from tawny.ops.bands import Bands, cut_bands
 from tawny.ops.body import Body, BodyStep
+from tawny.ops.body_rows import Band
 from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.rows import Band, row_count
 from tawny.rewrite.flow import RunKey, sources_of
+from tawny.rows import row_count
 
 MAX_STEPS: Final = 32
 """The most steps of a candidate; chosen by hand: each one more is a search of its neighbours."""
