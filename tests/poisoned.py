@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tawny.engine.protocol import Executable, Task
-from tawny.engine.reference.executable import POISON
-from tawny.node import Node, Value
+from tawny.engine.reference.memory import POISON
 
 
 class Poisoned:
@@ -22,29 +21,20 @@ class Poisoned:
         self._alone = [[position] for position in range(len(task.layout.sequence))]
         self._inner.arena[:] = POISON
 
-    @property
-    def completed_runs(self) -> int:
-        return self._inner.completed_runs
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
-    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+    def run(self, positions: Sequence[int], draw: int) -> None:
         wanted, arena = set(positions), self._inner.arena
         for position, alone in enumerate(self._alone):
             if position in wanted:
-                self._inner.run(alone, variables, draw)
+                self._inner.run(alone, draw)
             for storage, offset in self._layout.placed_storages:
                 if storage.death == position + 1 < len(self._alone):
                     arena[offset : offset + storage.bytes] = POISON
 
-    def update(self, variables: Sequence[Value]) -> None:
-        self._inner.update(variables)
-
-    def advance(
-        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
-    ) -> int:
+    def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
         del most
-        self.run(positions, variables, draw)
-        self.update(variables)
+        self.run(positions, draw)
+        self._inner.update()
         return 1
-
-    def value(self, node: Node, variables: Sequence[Value]) -> Value:
-        return self._inner.value(node, variables)

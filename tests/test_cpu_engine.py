@@ -30,7 +30,7 @@ from tawny.engine.layout import Memory, Views, contiguous
 from tawny.engine.protocol import engine_named
 from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run
-from tawny.engine.reference.executable import POISON
+from tawny.engine.reference.memory import POISON
 from tawny.node import Node, Part, Value, borrowed_constant, part, remake, toposort, variable
 from tawny.ops.delay import Delay
 
@@ -574,7 +574,7 @@ def test_a_run_costs_no_python_for_each_step() -> None:
     times = []
     for _ in range(50):
         start = time.perf_counter()
-        p._compiled.executable.run(positions, p._buffers, 0)
+        p._compiled.executable.run(positions, 0)
         times.append(time.perf_counter() - start)
     assert min(times) < 200e-6
 

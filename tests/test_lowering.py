@@ -23,14 +23,14 @@ SCRATCH = 1000
 class ScratchExecutable(ReferenceExecutable):
     """Fills the scratch memory of a step before and after it runs."""
 
-    def run(self, positions, variables, draw) -> None:
+    def run(self, positions, draw) -> None:
         for position in positions:
             self._fill(position)
-            super().run([position], variables, draw)
+            super().run([position], draw)
             self._fill(position)
 
     def _fill(self, position: int) -> None:
-        offset = self._task.layout.scratch.get(position)
+        offset = self.task.layout.scratch.get(position)
         if offset is not None:
             self.arena[offset : offset + SCRATCH] = 0xAB
 

@@ -475,6 +475,22 @@ def test_programs_made_and_dropped_leave_no_growth() -> None:
     assert float(done.stdout) < 2.0, f"resident memory grew by {done.stdout} MiB"
 
 
+def test_the_memory_goes_with_the_program_at_once(engine: str) -> None:
+    x, w = tw.var("x", shape=(3,)), tw.var("w", shape=(3,))
+    p = tw.Graph([x], [tnp.sort(x), x[::-1]], updates={w: w + tnp.cumsum(x)}).compile(engine=engine)
+    gc.collect()
+    gc.disable()
+    try:
+        p.set(w=np.zeros(3))
+        p(np.ones(3))
+        p.run(3, views=True)
+        arena = weakref.ref(p._compiled.executable.arena)
+        del p
+        assert arena() is None, "no cycle waits for the collector"
+    finally:
+        gc.enable()
+
+
 def test_updates_are_made_in_place_where_that_is_safe(engine: str) -> None:
     w, g, x = tw.var("w", shape=(3,)), tw.var("g", shape=(3,)), tw.var("x", shape=(3,))
     step = tw.Graph([x], tnp.sum(w * x), updates={w: w - 0.1 * (g + x), g: 0.9 * g + x})

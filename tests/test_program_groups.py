@@ -44,29 +44,29 @@ class Hostile(ReferenceExecutable):
     memory then; each result is in memory as soon as its step is done.
     """
 
-    def _thunk(self, position: int):
-        schedule = self._task.layout.schedule
-        node = self._lowered.steps[schedule.sequence[position]]
-        plain = super()._thunk(position)
+    def thunk(self, position: int):
+        schedule = self.task.layout.schedule
+        node = self.task.lowered.steps[schedule.sequence[position]]
+        plain = super().thunk(position)
         if not isinstance(node.op, Group):
             return plain
         body, stages = node.op.body, node.op.body.stages()
         writes = schedule.writes[position]
-        places = [self._target((node, result), at) for result, at in enumerate(writes)]
+        places = [self.target((node, result), at) for result, at in enumerate(writes)]
         operands = [
-            self._operand(source, storage)
+            self.reader(source, storage)
             for source, storage in zip(node.inputs, schedule.reads[position], strict=True)
         ]
         first = len(operands)
 
-        def run(variables: Sequence[Value], draw: int) -> None:
+        def run(draw: int) -> None:
             totals: dict[int, Value] = {}
             for sweep in range(max(stages) + 1):
                 values: dict[int, Value] = dict(totals)
 
                 def value(number: int, values: dict[int, Value] = values) -> Value:
                     if number < first:
-                        return operands[number](variables)
+                        return operands[number]()
                     return values[number]
 
                 needed = needed_in(body, stages, sweep)
@@ -80,7 +80,7 @@ class Hostile(ReferenceExecutable):
                     if stages[number] == sweep:
                         for result, place in zip(body.results, places, strict=True):
                             if result == first + number:
-                                np.copyto(place(variables), made)
+                                np.copyto(place(), made)
 
         return run
 

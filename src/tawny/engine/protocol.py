@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tawny.engine.lowering import LoweredGraph
 from tawny.errors import value_error
@@ -36,33 +36,75 @@ class StalePlanError(Exception):
     """A kernel that a plan counts on cannot be made; another plan must be."""
 
 
-class Executable(Protocol):
-    """A task made runnable: it holds the memory."""
+class MemoryRange(NamedTuple):
+    """Bytes of an engine's memory, by their addresses."""
 
-    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
-        """Run some positions of the schedule, in order."""
+    start: int
+    stop: int
+    writeable: bool
+
+    def overlaps(self, other: MemoryRange) -> bool:
+        """Whether a byte is in both."""
+        return max(self.start, other.start) < min(self.stop, other.stop)
+
+
+class Executable(Protocol):
+    """A task made runnable: it holds all memory, that of the variables too.
+
+    Variables are called by their numbers in the task.  Before the first run each was written or
+    bound.
+    """
+
+    def write(self, values: Sequence[tuple[int, Value]]) -> None:
+        """Copy values into variables of their shapes and dtypes; none is changed unless all can be.
+
+        What was bound to them is left as it is.
+        """
+        ...
+
+    def locate(self, index: int, array: object) -> MemoryRange | None:
+        """The bytes of an array that a variable may be bound to; None for any other object."""
+        ...
+
+    def bind(self, arrays: Sequence[tuple[int, Any]]) -> None:
+        """Let variables lie in these arrays, which can be located, from now on."""
+        ...
+
+    def variable_range(self, index: int) -> MemoryRange:
+        """The bytes of a variable that has a value."""
         ...
 
     @property
-    def completed_runs(self) -> int:
-        """The number of runs that were completed, with their updates."""
+    def arena_range(self) -> MemoryRange:
+        """The bytes of what a run computes."""
         ...
 
-    def update(self, variables: Sequence[Value]) -> None:
+    def read(self, nodes: Sequence[Node]) -> list[Value]:
+        """Copies of the values of variables and kept nodes."""
+        ...
+
+    def view(self, node: Node) -> Any:
+        """The value of a variable or a kept node where it lies, to be read; valid until a run."""
+        ...
+
+    def run(self, positions: Sequence[int], draw: int) -> None:
+        """Run some positions of the schedule, in order."""
+        ...
+
+    def update(self) -> None:
         """Complete a run: let the updated variables take their new values."""
         ...
 
-    def advance(
-        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
-    ) -> int:
+    def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
         """Run the positions and update, over and over; how often: once at least, `most` at most.
 
         The numbers of the runs count on from `draw`.
         """
         ...
 
-    def value(self, node: Node, variables: Sequence[Value]) -> Value:
-        """The value of a kept node, as it lies in memory."""
+    @property
+    def completed_runs(self) -> int:
+        """The number of runs that were completed, with their updates."""
         ...
 
 

@@ -24,7 +24,7 @@ from tawny.graph.relief import Optimise
 from tawny.graph.stages import Stages
 from tawny.lazy import cached_property
 from tawny.memory.budget import parse_bytes
-from tawny.node import Node, Value, toposort, variable_names
+from tawny.node import Node, toposort, variable_names
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import measure
@@ -156,10 +156,6 @@ class Compilation(Unique):
             positions = [p for p, s in enumerate(sequence) if s in wanted]
             known = self.run_sets[changed] = (nodes, positions)
         return known
-
-    def value(self, node: Node, variables: Sequence[Value]) -> Value:
-        """The value of a result, as it lies in memory."""
-        return self.executable.value(node, variables)
 
     def is_kept(self, node: Node) -> bool:
         """Whether the node's value is still there after a run."""

@@ -13,12 +13,11 @@ import numpy as np
 
 from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
 from tawny.dtype import check_all_fit
-from tawny.engine.protocol import Executable
+from tawny.engine.protocol import Executable, MemoryRange
 from tawny.errors import type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
 from tawny.graph.plan import Plan
-from tawny.graph.plan_choice import ALIGNMENT
 from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Value
@@ -92,23 +91,19 @@ class Program:
         self._busy = False
         """Whether the thread that holds the lock is running the program or changing it."""
         self._being_set: Sequence[tuple[int, Any]] = ()
-        """The variables that are being given values, by their numbers."""
+        """The variables that are being given values, by their numbers, and the values."""
         self._variables, self._inputs = graph.variables, len(graph.input_nodes)
         self._kinds = [(n.shape, n.dtype) for n in graph.variables]
         self._names = {graph.names[n]: i for i, n in enumerate(graph.variables)}
-        self._buffers: list[Value | None] = [None] * len(graph.variables)
-        self._values: tuple[Value, ...] = ()
-        """The values of all variables, once each has one; another tuple whenever one moves."""
         self._results = compiled.results[: len(graph.output_nodes)]
         self._single_output = (
             len(self._results) == 1 and graph.unflatten(self._results) in self._results
         )
         """Whether the outputs are one array and no structure."""
-        self._given_views: dict[Node, tuple[Value, Value]] = {}
-        """Outputs as they lie in memory, and the views given for them."""
-        self._bound_indices: set[int] = set()
-        self._unset = len(graph.variables)
-        """How many variables have no value yet."""
+        self._unset = set(range(len(graph.variables)))
+        """The variables that have no value yet, by their numbers..."""
+        self._bound: set[int] = set()
+        """... and those that lie in arrays of the caller's."""
         self._bits: list[int] = []
         """For each variable the bit that stands for a change of it, once one has a value."""
         self._updated = 0
@@ -236,13 +231,9 @@ class Program:
             float(program.state["n"])                     # -> 3.0
         """
         with self._lock:
-            return MappingProxyType(
-                {
-                    name: value.copy()
-                    for name, index in self._names.items()
-                    if (value := self._buffers[index]) is not None
-                }
-            )
+            known = {n: self._variables[i] for n, i in self._names.items() if i not in self._unset}
+            values = self._compiled.executable.read([*known.values()])
+            return MappingProxyType(dict(zip(known, values, strict=True)))
 
     def __repr__(self) -> str:
         return f"<Program of {self.graph!r} on {self.engine}>"
@@ -337,7 +328,7 @@ class Program:
 
     def _bound_index(self, name: str) -> int:
         index = self._index(name)
-        if index not in self._bound_indices:
+        if index not in self._bound:
             raise value_error("touch", f"variable {name!r} is bound to no array; use set")
         return index
 
@@ -361,58 +352,75 @@ class Program:
         return named
 
     def _assign(self, values: Sequence[tuple[int, Any]], bind: bool) -> None:
-        for index, value in values:
-            kind = self._kinds[index]
-            if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
-                values = [
-                    (i, _as_variable_value(self._variables[i], self._name(i), v, bind))
-                    for i, v in values
-                ]
-                break
+        """Give variables values, or bind them to arrays: all of them, or none."""
+        executable, kinds = self._compiled.executable, self._kinds
+        bits, changed = self._bits or self._find_bits(), self._changed
         if bind:
-            self._check_apart(values)
-        self._being_set = values
+            self._check_bindable(values)
         for index, value in values:
-            own = self._buffers[index]
-            if own is None or bind or index in self._bound_indices:
-                self._move(index, value, bind)
+            changed |= bits[index]
+            if type(value) is not np.ndarray or (value.shape, value.dtype) != kinds[index]:
+                values = [
+                    (i, _as_variable_value(self._variables[i], self._name(i), v)) for i, v in values
+                ]
+                for i, _ in values:
+                    changed |= bits[i]
+                break
+        self._being_set, self._changed = values, changed
+        try:
+            if bind:
+                executable.bind(values)
             else:
-                own[...] = value
-            self._changed |= self._bits[index]
-        self._being_set = ()
+                executable.write(values)
+            if bind or self._unset or self._bound:
+                given = {index for index, _ in values}
+                self._unset -= given
+                self._bound = self._bound | given if bind else self._bound - given
+        finally:
+            self._being_set = ()
 
-    def _check_apart(self, values: Sequence[tuple[int, Value]]) -> None:
+    def _check_bindable(self, arrays: Sequence[tuple[int, Any]]) -> None:
         """Refuse to bind arrays that a run would change while it reads them, or cannot change."""
-        own = {i: b for i, b in enumerate(self._buffers) if b is not None}
-        buffers, changing = own | dict(values), self._changing()
-        arena = [
-            shown
-            for shown, _ in self._given_views.values()
-            if not any(np.may_share_memory(shown, buffer) for buffer in own.values())
-        ]
-        meeting = _overlap(buffers.values())
-        for index, value in values:
+        executable, changing = self._compiled.executable, self._changing()
+        found = {i: self._locate(i, array) for i, array in arrays}
+        others = [i for i in range(len(self._variables)) if i not in self._unset and i not in found]
+        ranges = {i: executable.variable_range(i) for i in others} | found
+        arena, meeting = executable.arena_range, _overlap(ranges.values())
+        for index, own in found.items():
             name = self._name(index)
-            if index in changing and not value.flags.writeable:
+            if index in changing and not own.writeable:
                 raise value_error(
                     "set",
                     f"variable {name!r} is updated, but bound to a read-only array; bind a copy",
                 )
-            if any(np.may_share_memory(value, shown) for shown in arena):
+            if own.overlaps(arena):
                 raise value_error(
                     "set",
                     f"variable {name!r} cannot be bound to an output's view: each run overwrites "
                     "that memory; bind a copy",
                 )
-            for other, buffer in buffers.items() if meeting else ():
+            for other, place in ranges.items() if meeting else ():
                 one_changes = index in changing or other in changing
-                if other != index and one_changes and np.may_share_memory(value, buffer):
+                if other != index and one_changes and own.overlaps(place):
                     target = self._name(index if index in changing else other)
                     raise value_error(
                         "set",
                         f"variables {name!r} and {self._name(other)!r} cannot share "
                         f"memory, since updates change {target!r}; bind a copy",
                     )
+
+    def _locate(self, index: int, array: Any) -> MemoryRange:
+        """The bytes of an array that a variable is to lie in; refused if it cannot."""
+        node, what = self._variables[index], f"variable {self._name(index)!r}"
+        check_unmasked(array, "Program", f"the value of {what}")
+        found = self._compiled.executable.locate(index, array)
+        if found is None:
+            raise value_error(
+                "Program",
+                f"{what} can be bound only to a contiguous {node.dtype}{list(node.shape)} array "
+                f"in the memory of engine {self.engine!r}",
+            )
+        return found
 
     def _changing(self) -> frozenset[int]:
         """The variables that updates change, by their numbers."""
@@ -427,23 +435,16 @@ class Program:
         torn = {index for index, _ in self._being_set}
         if self._busy:
             torn |= self._changing()
-        for index in torn:
-            self._unset += self._buffers[index] is not None
-            self._buffers[index] = None
-            self._bound_indices.discard(index)
+        self._unset |= torn
+        self._bound -= torn
         self._busy, self._fresh, self._being_set = False, True, ()
 
-    def _move(self, index: int, value: Value, bind: bool) -> None:
-        """Let a variable lie in other memory: that of `value`, or of a copy."""
-        if not self._bits:
-            self._bits = [self._compiled.bit(v) for v in self._variables]
-            for target in {target for target, _ in self.graph.update_nodes}:
-                self._updated |= self._compiled.bit(target)
-        self._unset -= self._buffers[index] is None
-        self._buffers[index] = value if bind else aligned_copy(value)
-        (self._bound_indices.add if bind else self._bound_indices.discard)(index)
-        if not self._unset:
-            self._values = tuple(cast("list[Value]", self._buffers))
+    def _find_bits(self) -> list[int]:
+        """Find out which bits stand for changes of variables, and for what the updates change."""
+        self._bits = [self._compiled.bit(v) for v in self._variables]
+        for target in {target for target, _ in self.graph.update_nodes}:
+            self._updated |= self._compiled.bit(target)
+        return self._bits
 
     # -------------------------------------------------------------------- run
 
@@ -516,7 +517,7 @@ class Program:
 
     def _run(self, steps: int, views: bool) -> Any:
         if self._unset:
-            missing = [n for n, i in self._names.items() if self._buffers[i] is None]
+            missing = [n for n, i in self._names.items() if i in self._unset]
             raise value_error(
                 "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
             )
@@ -525,10 +526,10 @@ class Program:
             self._advance(executable, 1)
         if steps > 1:
             self._advance(executable, steps - 1)
-        outputs: list[Value] = []
-        for node in self._results:
-            value = executable.value(node, self._values)
-            outputs.append(self._read_only_view(node, value) if views else value.copy())
+        if views:
+            outputs = [executable.view(node) for node in self._results]
+        else:
+            outputs = executable.read(self._results)
         return outputs[0] if self._single_output else self.graph.unflatten(outputs)
 
     def _advance(self, executable: Executable, times: int) -> None:
@@ -538,24 +539,16 @@ class Program:
         self._fresh = True  # until the run has succeeded, nothing in memory is to be trusted
         start = perf_counter()
         try:
-            done = executable.advance(positions, self._values, self._draw, times)
+            done = executable.advance(positions, self._draw, times)
             while done < times:
                 draw = self._draw + done
-                done += executable.advance(positions, self._values, draw, times - done)
+                done += executable.advance(positions, draw, times - done)
             self._draw += times
         except BaseException:
             self._draw = self._first_draw + executable.completed_runs
             raise
         self._newest_run, self._last_run = (nodes, (perf_counter() - start) / times), None
         self._fresh, self._changed = False, self._updated
-
-    def _read_only_view(self, node: Node, value: Value) -> Value:
-        """The value of an output where it lies, through a view that cannot be written."""
-        known = self._given_views.get(node)
-        if known is None or known[0] is not value:
-            view = np.asarray(value.data.toreadonly())
-            known = self._given_views[node] = value, view
-        return known[1]
 
     # ----------------------------------------------------------------- values
 
@@ -594,10 +587,9 @@ class Program:
             node = array.node if isinstance(array, Array) else self.graph.variable(array, "get")
             if node in self.graph.variables:
                 name = self.graph.names[node]
-                own = self._buffers[self._names[name]]
-                if own is None:
+                if self._names[name] in self._unset:
                     raise value_error("get", f"variable {name!r} has no value yet")
-                return own.copy()
+                return self._compiled.executable.read([node])[0]
             if self._busy:
                 raise _reentry_error("get")
             if self._newest_run is None or self._fresh:
@@ -609,8 +601,7 @@ class Program:
                     f"{node!r} is no output and is not kept: its memory was used again; "
                     "add it to the graph's outputs",
                 )
-            buffers = [b for b in self._buffers if b is not None]
-            return np.array(self._compiled.value(node, buffers), order="C")
+            return self._compiled.executable.read([node])[0]
 
     def sweep(self, /, **lists: Sequence[Any]) -> list[Any]:
         """Outputs for each position of the lists; what does not depend on them runs once.
@@ -645,27 +636,16 @@ def _reentry_error(what: str) -> RuntimeError:
     )
 
 
-def aligned_copy(value: Value) -> Value:
-    """A copy whose first element lies at the start of a cache line, where vectors are read best."""
-    whole = np.empty(value.nbytes + ALIGNMENT, np.uint8)
-    start = -whole.__array_interface__["data"][0] % ALIGNMENT
-    out = whole[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
-    np.copyto(out, value)
-    return out
+def _overlap(ranges: Iterable[MemoryRange]) -> bool:
+    """Whether some of these ranges have bytes in common."""
+    ordered = sorted([one for one in ranges if one.start < one.stop])
+    return any(one.overlaps(other) for one, other in pairwise(ordered))
 
 
-def _overlap(arrays: Iterable[Value]) -> bool:
-    """Whether some of these arrays, each without gaps, have bytes in common."""
-    begins = sorted([(a.__array_interface__["data"][0], a.nbytes) for a in arrays if a.nbytes])
-    return any(one + bytes > other for (one, bytes), (other, _) in pairwise(begins))
-
-
-def _as_variable_value(node: Node, name: str, value: Any, bind: bool) -> Value:
+def _as_variable_value(node: Node, name: str, value: Any) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
     what = f"variable {name!r}"
     check_unmasked(value, "Program", f"the value of {what}")
-    if bind:
-        return _as_bound_array(node, what, value)
     if isinstance(value, Array):
         value = value_outside(value, f"Program: {what}")
     integer = type(value) is int
@@ -684,17 +664,3 @@ def _as_variable_value(node: Node, name: str, value: Any, bind: bool) -> Value:
             f"(value.astype({str(node.dtype)!r}))",
         )
     return array.astype(node.dtype, copy=False)
-
-
-def _as_bound_array(node: Node, what: str, value: Any) -> Value:
-    array = cast("Value", value)
-    if (
-        not isinstance(value, np.ndarray)
-        or (array.shape, array.dtype) != (node.shape, node.dtype)
-        or not (array.flags.c_contiguous and array.flags.aligned)
-    ):
-        raise value_error(
-            "Program",
-            f"{what} can be bound only to a contiguous {node.dtype}{list(node.shape)} array",
-        )
-    return np.asarray(array)

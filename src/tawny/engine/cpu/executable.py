@@ -15,11 +15,11 @@ from tawny.engine.cpu.stopping import InterruptibleRun
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.protocol import Task
-from tawny.engine.reference.executable import POISON, ReferenceExecutable, StepThunk
-from tawny.node import Node, Value
+from tawny.engine.reference.executable import StepThunk, step_thunk
+from tawny.engine.reference.memory import POISON, HostMemory
+from tawny.node import Value
 from tawny.pages import release_pages
 from tawny.settings import is_debugging
-from tawny.unique import Unique
 
 ALIGNMENT: Final = 64
 
@@ -59,23 +59,16 @@ class Route(NamedTuple):
     """... and that call."""
 
 
-class CpuExecutable(Unique):
+class CpuExecutable(HostMemory):
     """Steps over an arena by compiled kernels; those that have none are computed by NumPy."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self.arena = aligned_bytes(task.layout.arena)
-        self._numpy = ReferenceExecutable(task, self.arena)
+        super().__init__(task, aligned_bytes(task.layout.arena))
         self._table = Table(task, address(self.arena))
         self._turns, self._parallel = self._table.turns, self._table.parallel
         self._pool = pool_of(task.threads)
         self._interpret = interpreter()
         self._listen: Run = InterruptibleRun(self._interpret, self._table.stop)
-        self._buffers: list[Value | None] = [None] * len(task.variables)
-        self._given: tuple[Value, ...] | None = None
-        """The variables as they were given last, if they cannot change."""
-        self._seen: dict[Node, Value] = {}
-        """Values as they lie in memory, as long as the same variables are given."""
         self._routes: dict[int, Route] = {}
         self._updating = self._segment(self._table.updates)
         self._turn_seconds = 0.0
@@ -91,104 +84,83 @@ class CpuExecutable(Unique):
         """How many runs were completed, with their updates."""
         return self._turns[0]
 
-    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+    def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
-        route = self._ready(positions, variables)
+        route = self._ready(positions)
         self._table.draw(draw)
         with _quiet(route):
-            self._follow(route.segments, variables, draw)
+            self._follow(route.segments, draw)
 
-    def update(self, variables: Sequence[Value]) -> None:
+    def update(self) -> None:
         """Complete a run: let the updated variables take their new values."""
-        self._ready((), variables)
-        self._complete(self._updating, variables, 1)
+        self._ready(())
+        self._complete(self._updating, 1)
 
-    def advance(
-        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
-    ) -> int:
+    def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
         """Run the positions and update, over and over; how often: once at least, `most` at most.
 
         All in one call where Python has nothing to do in between, but so that it is interrupted
         soon enough.
         """
         route = self._routes.get(id(positions))
-        if (
-            route is None
-            or variables is not self._given
-            or (self._parallel and not self._pool.started)
-        ):
-            route = self._ready(positions, variables)
+        if route is None or (self._parallel and not self._pool.started):
+            route = self._ready(positions)
         self._turns[1] = draw
         if route.before:
             self._table.draw(draw)
             with _quiet(route):
-                self._follow(route.before, variables, draw)
-            self._complete(route.ending, variables, 1)
+                self._follow(route.before, draw)
+            self._complete(route.ending, 1)
             return 1
         if most == 1:
             ending = route.ending
             ending.call[TURNS] = 1
             ran = self._interpret(ending.address)
             if ran != ending.length:
-                self._resume(ending, variables, 1, ran)
+                self._resume(ending, 1, ran)
             return 1
         known = self._turn_seconds or self._estimate_seconds(positions)
         turns = max(1, min(most, int(SEGMENT_SECONDS / known)))
         start = time.perf_counter()
-        self._complete(route.ending, variables, turns)
+        self._complete(route.ending, turns)
         self._turn_seconds = (time.perf_counter() - start) / turns
         return turns
 
     def _estimate_seconds(self, positions: Sequence[int]) -> float:
-        steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
+        steps, sequence = self.task.lowered.problem.steps, self.task.layout.sequence
         return sum([steps[sequence[p]].seconds for p in positions]) or SEGMENT_SECONDS
 
-    def _ready(self, positions: Sequence[int], variables: Sequence[Value]) -> Route:
+    def _ready(self, positions: Sequence[int]) -> Route:
         """All that must be there before the positions are run, and how they are."""
-        if variables is not self._given:
-            self._bind(variables)
         if self._parallel and not self._pool.started:
             self._pool.start()
         return self._routes.get(id(positions)) or self._route(positions)
 
-    def value(self, node: Node, variables: Sequence[Value]) -> Value:
-        """The value of a kept node, as it lies in memory."""
-        if variables is not self._given:
-            return self._numpy.value(node, variables)
-        value = self._seen.get(node)
-        if value is None:
-            value = self._seen[node] = self._numpy.value(node, variables)
-        return value
-
-    def _follow(
-        self, segments: Sequence[NativeSegment], variables: Sequence[Value], draw: int
-    ) -> None:
+    def _follow(self, segments: Sequence[NativeSegment], draw: int) -> None:
         for segment in segments:
             if segment.callback is not None:
-                segment.callback(variables, draw)
+                segment.callback(draw)
                 continue
             ran = self._interpret_from(segment, 0, 0)
             while ran != segment.length:
-                ran = self._after_failure(segment, ran, variables, draw)
+                ran = self._after_failure(segment, ran, draw)
                 ran += self._interpret_from(segment, ran, 0)
 
-    def _complete(self, segment: NativeSegment, variables: Sequence[Value], turns: int) -> None:
+    def _complete(self, segment: NativeSegment, turns: int) -> None:
         """Run the segment that ends a run, `turns` times."""
         segment.call[TURNS] = turns
         ran = self._interpret(segment.address)
         if ran != segment.length * turns:
-            self._resume(segment, variables, turns, ran)
+            self._resume(segment, turns, ran)
 
-    def _resume(
-        self, segment: NativeSegment, variables: Sequence[Value], turns: int, ran: int
-    ) -> None:
+    def _resume(self, segment: NativeSegment, turns: int, ran: int) -> None:
         """Complete `turns` runs of a segment after `ran` of its entries ran and the next failed."""
         length = segment.length
         while ran != length * turns:
             turns -= ran // length
-            ran = self._after_failure(segment, ran % length, variables, self._table.turns[1])
+            ran = self._after_failure(segment, ran % length, self._table.turns[1])
             while (on := self._interpret_from(segment, ran, 1)) != length - ran:
-                ran = self._after_failure(segment, ran + on, variables, self._table.turns[1])
+                ran = self._after_failure(segment, ran + on, self._table.turns[1])
             turns -= 1
             ran = self._interpret_from(segment, 0, turns) if turns else 0
 
@@ -200,25 +172,17 @@ class CpuExecutable(Unique):
         run = self._listen if segment.long else self._interpret
         return run(segment.address)
 
-    def _after_failure(
-        self, segment: NativeSegment, ran: int, variables: Sequence[Value], draw: int
-    ) -> int:
+    def _after_failure(self, segment: NativeSegment, ran: int, draw: int) -> int:
         """Let NumPy compute a step whose kernel failed, or say why it cannot; where to go on."""
         entry = int(segment.entries[ran])
         position = self._table.clear_failure(entry)
         with np.errstate(all="ignore"):
-            self._numpy.run([position], variables, draw)
+            step_thunk(self, position)(draw)
         return ran + self._table.entries(position).stop - entry
 
-    def _bind(self, variables: Sequence[Value]) -> None:
-        self._given = None
-        self._seen.clear()
-        for index, (new, old) in enumerate(zip(variables, self._buffers, strict=True)):
-            if new is not old:
-                self._table.bind(index, new)
-                self._buffers[index] = new
-        if isinstance(variables, tuple):
-            self._given = variables
+    def _move(self, index: int, array: Value) -> None:
+        super()._move(index, array)
+        self._table.bind(index, array)
 
     # ------------------------------------------------------------------ routes
 
@@ -241,7 +205,7 @@ class CpuExecutable(Unique):
 
         Until then a step that takes long can be stopped.
         """
-        steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
+        steps, sequence = self.task.lowered.problem.steps, self.task.layout.sequence
         changing = self._table.first_change
         out: list[NativeSegment] = []
         run: list[int] = []
@@ -267,16 +231,16 @@ class CpuExecutable(Unique):
 
         So that both are not in memory, the pages of that are given back before.
         """
-        thunk, layout = self._numpy.thunk(position), self._task.layout
-        nbytes = self._task.lowered.problem.steps[layout.sequence[position]].scratch
+        thunk, layout = step_thunk(self, position), self.task.layout
+        nbytes = self.task.lowered.problem.steps[layout.sequence[position]].scratch
         if nbytes < GIVEN_BACK:
             return thunk
         first = layout.scratch[position]
         room = self.arena[first : first + nbytes]
 
-        def release_then_run(variables: Sequence[Value], draw: int) -> None:
+        def release_then_run(draw: int) -> None:
             release_pages(room)
-            thunk(variables, draw)
+            thunk(draw)
 
         return release_then_run
 

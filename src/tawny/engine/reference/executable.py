@@ -3,175 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.engine.protocol import Task
 from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
-from tawny.node import Node, Part, Value
+from tawny.engine.reference.memory import POISON, HostMemory
+from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
 from tawny.scalar import Arg, PrimCall
-from tawny.shape import Shape, size
-from tawny.unique import Unique
 
-StepThunk = Callable[[Sequence[Value], int], None]
-"""Runs one step, given the variables and the number of the run."""
-
-POISON = 0xFF
-"""What fresh arena bytes hold: NaN in every floating dtype, so that a stray read shows."""
+StepThunk = Callable[[int], None]
+"""Runs one step, given the number of the run."""
 
 
-class ReferenceExecutable(Unique):
-    """Steps over an arena; results are copied to their place from kernels' temporaries."""
+class ReferenceExecutable(HostMemory):
+    """A task run by NumPy, one step at a time."""
 
-    def __init__(self, task: Task, arena: npt.NDArray[np.uint8] | None = None) -> None:
-        self._task = task
-        self._lowered = task.lowered
-        self.arena = np.full(task.layout.arena, POISON, np.uint8) if arena is None else arena
-        self._offsets = task.layout.placement.offsets
-        self._index = {node: i for i, node in enumerate(task.variables)}
-        self._index |= {node: self._index[home] for node, home in task.in_place_updates.items()}
-        self._homes = {result_of(node): self._index[node] for node in task.in_place_updates}
+    def __init__(self, task: Task) -> None:
+        super().__init__(task, np.full(task.layout.arena, POISON, np.uint8))
         self._thunks: dict[int, StepThunk] = {}
-        self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
         self.completed_runs = 0
 
-    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+    def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
         with np.errstate(all="ignore"):
             for position in positions:
-                self.thunk(position)(variables, draw)
-
-    def update(self, variables: Sequence[Value]) -> None:
-        """Complete a run: let the updated variables take their new values."""
-        for target, source in self._task.updates:
-            np.copyto(variables[self._index[target]], self.value(source, variables))
-        self.completed_runs += 1
-
-    def advance(
-        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
-    ) -> int:
-        """Run once."""
-        del most
-        self.run(positions, variables, draw)
-        self.update(variables)
-        return 1
+                self.thunk(position)(draw)
 
     def thunk(self, position: int) -> StepThunk:
         """What runs at a position of the schedule."""
         known = self._thunks.get(position)
         if known is None:
-            known = self._thunks[position] = self._thunk(position)
+            known = self._thunks[position] = step_thunk(self, position)
         return known
 
-    def value(self, node: Node, variables: Sequence[Value]) -> Value:
-        """The value of a kept node, as it lies in memory."""
-        read = self._reads.get(node)
-        if read is None:
-            index = self._lowered.values[node, 0]
-            placed = self._task.layout.schedule.final_storages
-            read = self._reads[node] = self._operand(node, placed[index])
-        return read(variables)
+    def update(self) -> None:
+        """Complete a run: let the updated variables take their new values."""
+        for target, source in self.task.updates:
+            np.copyto(self.value(target), self.value(source))
+        self.completed_runs += 1
 
-    # ------------------------------------------------------------------ memory
+    def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
+        """Run once."""
+        del most
+        self.run(positions, draw)
+        self.update()
+        return 1
 
-    def _at(self, offset: int, shape: Shape, dtype: np.dtype[Any]) -> Value:
-        count = size(shape) * dtype.itemsize
-        return self.arena[offset : offset + count].view(dtype).reshape(shape)
 
-    def _memory_of(self, node: Node, storage: int) -> Value:
-        """The memory of a node, through the views that lead to it."""
-        chain: list[Node] = []
-        root, part = node, 0
-        while (base := self._base(root)) is not None:
-            chain.append(root)
-            root, part = base
-        if is_leaf(root):
-            assert root.value is not None
-            value = root.value
-        else:
-            shape, dtype = types(root)[part]
-            value = self._at(self._offsets[storage], shape, dtype)
-        return self._through_views(chain, value)
+def step_thunk(memory: HostMemory, position: int) -> StepThunk:
+    """What runs at a position of the schedule; results are copied to their place from temporaries.
 
-    def _through_views(self, chain: Sequence[Node], value: Value) -> Value:
-        """`value` through views, the last first."""
-        for view in reversed(chain):
-            if not isinstance(view.op, Part):
-                value = compute(view, [value], 0)
-        return value
+    Operands and results are found beforehand.  It does not hold the memory's owner.
+    """
+    schedule = memory.task.layout.schedule
+    node = memory.task.lowered.steps[schedule.sequence[position]]
+    reads, writes = schedule.reads[position], schedule.writes[position]
+    operands = [memory.reader(*pair) for pair in zip(node.inputs, reads, strict=True)]
+    targets = [memory.target((node, result), storage) for result, storage in enumerate(writes)]
+    ufunc = single_ufunc(node)
+    if ufunc is not None:
+        (place,) = targets
 
-    def _base(self, node: Node) -> tuple[Node, int] | None:
-        if is_leaf(node) or node in self._lowered.step_of:
-            return None
-        return view_base(node, self._lowered.strided)
+        def direct(draw: int) -> None:
+            del draw
+            ufunc(*(read() for read in operands), out=place())
 
-    # ------------------------------------------------------------------- steps
+        return direct
+    if type(node.op) in INTO:
+        (target,) = targets
 
-    def _thunk(self, position: int) -> StepThunk:
-        """One step of the schedule, its operands and results found beforehand."""
-        schedule = self._task.layout.schedule
-        index = schedule.sequence[position]
-        node = self._lowered.steps[index]
-        reads, writes = schedule.reads[position], schedule.writes[position]
-        operands = [
-            self._operand(source, storage)
-            for source, storage in zip(node.inputs, reads, strict=True)
-        ]
-        targets = [self._target((node, result), storage) for result, storage in enumerate(writes)]
-        ufunc = single_ufunc(node)
-        if ufunc is not None:
-            (place,) = targets
+        def written(draw: int) -> None:
+            del draw
+            compute_into(node, [read() for read in operands], target())
 
-            def direct(variables: Sequence[Value], draw: int) -> None:
-                del draw
-                ufunc(*(read(variables) for read in operands), out=place(variables))
+        return written
 
-            return direct
-        if type(node.op) in INTO:
-            (target,) = targets
+    def general(draw: int) -> None:
+        result = compute(node, [read() for read in operands], draw)
+        values = result if node.parts else (result,)
+        for target, value in zip(targets, values, strict=True):
+            np.copyto(target(), value)
 
-            def written(variables: Sequence[Value], draw: int) -> None:
-                del draw
-                compute_into(node, [read(variables) for read in operands], target(variables))
-
-            return written
-
-        def general(variables: Sequence[Value], draw: int) -> None:
-            result = compute(node, [read(variables) for read in operands], draw)
-            values = result if node.parts else (result,)
-            for target, value in zip(targets, values, strict=True):
-                np.copyto(target(variables), value)
-
-        return general
-
-    def _target(self, result: Place, storage: int) -> Callable[[Sequence[Value]], Value]:
-        """Where a result is written: in the arena, or in a variable given to the run."""
-        home = self._homes.get(result)
-        if home is not None:
-            return lambda variables: variables[home]
-        node, index = result
-        place = self._at(self._offsets[storage], *types(node)[index])
-        return lambda _: place
-
-    def _operand(self, node: Node, storage: int) -> Callable[[Sequence[Value]], Value]:
-        """How a step finds an operand: in the arena, or through the variables given to the run."""
-        chain: list[Node] = []
-        root = node
-        while root not in self._index and (base := self._base(root)) is not None:
-            chain.append(root)
-            root = base[0]
-        if root in self._index:
-            index = self._index[root]
-            return lambda variables: self._through_views(chain, variables[index])
-        value = self._memory_of(node, storage)
-        return lambda _: value
+    return general
 
 
 def single_ufunc(node: Node) -> np.ufunc | None:

@@ -15,7 +15,6 @@ from tawny.array import Array
 from tawny.autodiff.unbroadcast import zeros
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
-from tawny.graph.program import aligned_copy
 from tawny.nn.module import Module
 from tawny.nn.parameters import Declaration
 from tawny.nn.training.data import Batch
@@ -23,6 +22,7 @@ from tawny.nn.training.programs import Programs
 from tawny.ops.random import local_seed
 from tawny.optim.composition import Steps
 from tawny.optim.structures import variables_for
+from tawny.pages import copy_aligned
 from tawny.scopes import scope
 from tawny.tree import leaf_paths, leaves, map_leaves
 
@@ -66,9 +66,9 @@ def initial_state(model: Module, optimiser: Steps) -> TrainingState:
         raise type_error(
             "nn", f"{type(model).__name__} has no parameter{frozen}: there is nothing to train"
         )
-    parameters = map_leaves(aligned_copy, model.parameters)
-    state = map_leaves(aligned_copy, model.state)
-    return TrainingState(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
+    parameters = map_leaves(copy_aligned, model.parameters)
+    state = map_leaves(copy_aligned, model.state)
+    return TrainingState(parameters, state, map_leaves(copy_aligned, optimiser.start(parameters)))
 
 
 def step_graph(
