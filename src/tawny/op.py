@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from math import prod
@@ -42,9 +42,13 @@ from tawny.scalar import PrimCall
 from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
+    from tawny.array import Array
     from tawny.scalar import Expr
 
 Type = tuple[Shape, DType]
+
+Derivatives = "Array | Sequence[Array | None] | None"
+"""Cotangents of operands, or tangents of results: one alone where there is one; None for zero."""
 
 
 def nbytes(kind: Type) -> int:
@@ -117,7 +121,8 @@ class Gradient(enum.Enum):
     DERIVED = "derived from the scalar expression"
     LINEAR = "linear in all floating-point operands together: a tangent goes through the op itself"
     MULTILINEAR = "linear in each floating-point operand while the others stand still"
-    RULE = "by a rule of its own in tawny.autodiff.rules"
+    RULE = "by a rule of its own"
+    """What an op has that declares nothing else, and a pullback or a pushforward."""
     ZERO = "zero wherever it is defined"
     NONE = "has no derivative"
 
@@ -249,6 +254,10 @@ class Facts:
     """Whether a graph in a file may have it: not if it is made while a program is compiled."""
     view: bool = False
     """Whether the result is a view of operand 0: whether the op defines `Op.view`."""
+    has_pullback: bool = False
+    """Whether the op has a rule of reverse mode: whether it defines `Op.pullback`."""
+    has_pushforward: bool = False
+    """Whether the op has a rule of forward mode: whether it defines `Op.pushforward`."""
     impure: bool = field(init=False)
     """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
     volatile: bool = field(init=False)
@@ -301,6 +310,10 @@ class Op:
         cls.defaults = cls.defaults | {f: cls.__dict__[f] for f in own if f in cls.__dict__}
         if not name:
             return
+        has_pullback = cls.pullback is not Op.pullback
+        has_pushforward = cls.pushforward is not Op.pushforward
+        if gradient is Gradient.NONE and (has_pullback or has_pushforward):
+            gradient = Gradient.RULE
         cls.declaration = Facts(
             name=name,
             doc=(cls.__doc__ or "").strip(),
@@ -314,6 +327,8 @@ class Op:
             domain=domain,
             oracle=oracle,
             view=cls.view is not Op.view,
+            has_pullback=has_pullback,
+            has_pushforward=has_pushforward,
             **cls.inherited,
         )
         register(cls.declaration, cls)
@@ -410,6 +425,29 @@ class Op:
         del shape, operands, rows
         return None
 
+    def pullback(
+        self, cotangent: Any, result: Any, *operands: Any, **unused: Any
+    ) -> Derivatives:
+        """Cotangents of the operands, given that of the result: the rule of reverse mode.
+
+        Of an op with several results, cotangents and results come as tuples.  One that has no rule
+        of its own overrides neither this nor `pushforward`; one of them is enough for one that has,
+        since the other is its transpose: see `tawny.autodiff`.  An op that is linear or multilinear
+        needs this one.
+
+        Pairing is `sum(cotangent * tangent)` without conjugation, of which the real part counts: a
+        rule for complex numbers is right if both sides agree in it.  Where operands were broadcast
+        or converted, cotangents may be left in the shape and dtype of the result.
+        """
+        raise AssertionError(f"{self!r} has no rule of reverse mode")
+
+    def pushforward(self, tangent: Any, result: Any, *operands: Any, **unused: Any) -> Derivatives:
+        """Tangents of the results, given that of the operand: the rule of forward mode.
+
+        Of an op that may have several operands they come as a tuple, None for zero.
+        """
+        raise AssertionError(f"{self!r} has no rule of forward mode")
+
     def operand_counts(self) -> Sequence[int] | None:
         """How many operands it accepts; by default its declared arity, None for any number."""
         arity = self.facts().arity
@@ -492,7 +530,11 @@ _PLAIN: Final = frozenset({bool, int, str})
 class Elementwise(Op):
     """An op given by what it does to one element; rows of a table, compared by identity."""
 
-    def __init__(self, info: Facts, scalar: Expr) -> None:
+    def __init__(
+        self, info: Facts, scalar: Expr, methods: Mapping[str, Callable[..., Derivatives]]
+    ) -> None:
+        """A row; `methods` are those of its own: its pullback, its pushforward."""
+        self.__dict__.update(methods)
         self.__dict__["info"] = info
         self.__dict__["scalar"] = scalar
         self.__dict__["family"] = self

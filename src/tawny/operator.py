@@ -34,6 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Ternary = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
+Rule = Callable[..., Array | None]
+"""How derivatives go through a row of the elementwise table."""
 
 
 class Unary(Protocol):
@@ -274,6 +276,8 @@ def elementwise(
     *names: str,
     dtype: DTypeRule,
     gradient: Gradient | Pullbacks = Gradient.DERIVED,
+    pullback: Rule | None = None,
+    pushforward: Rule | None = None,
     traits: Trait = Trait.NONE,
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)
@@ -286,13 +290,16 @@ def elementwise(
     The decorated body gives the name, the arity, the documentation and the scalar expression.
     `names` are further public names.  The oracle is NumPy's function of the same name unless
     another is given.  `weak` says what Python numbers become beside arrays; `build` makes the node
-    of an op of two operands where that is not always the op itself.
+    of an op of two operands where that is not always the op itself.  A row whose derivative is no
+    factor gives a `pullback` and a `pushforward`, the methods of an op without the op.
     """
 
     def declare(body: Callable[..., Scalar], /) -> Callable[..., Array]:
         op = scalar_op(
             dtype=dtype,
             gradient=gradient,
+            pullback=pullback,
+            pushforward=pushforward,
             traits=traits,
             identity=identity,
             domain=domain,
@@ -312,6 +319,8 @@ def scalar_op(
     *,
     dtype: DTypeRule,
     gradient: Gradient | Pullbacks = Gradient.DERIVED,
+    pullback: Rule | None = None,
+    pushforward: Rule | None = None,
     traits: Trait = Trait.NONE,
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)
@@ -321,6 +330,8 @@ def scalar_op(
 
     def declare(body: Callable[..., Scalar]) -> Elementwise:
         arity = body.__code__.co_argcount
+        given = {"pullback": pullback, "pushforward": pushforward}
+        rules = {name: rule for name, rule in given.items() if rule is not None}
         info = Facts(
             name=body.__name__,
             doc=(body.__doc__ or "").strip(),
@@ -328,13 +339,15 @@ def scalar_op(
             arity=arity,
             dtype=dtype,
             overwrites=Overwrites.SAME_SIZE,
-            gradient=gradient,
+            gradient=Gradient.RULE if rules and gradient is Gradient.DERIVED else gradient,
             traits=traits,
             identity=identity,
             domain=domain,
             oracle=oracle,
+            has_pullback=pullback is not None,
+            has_pushforward=pushforward is not None,
         )
-        op = Elementwise(info, body(*arguments(arity)).expr)
+        op = Elementwise(info, body(*arguments(arity)).expr, rules)
         register(info, op)
         return op
 

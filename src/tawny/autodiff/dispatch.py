@@ -1,4 +1,4 @@
-"""Finds the rule of a node and applies it; rules are written for arrays."""
+"""Finds the rule of a node's op and applies it; rules are written for arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tawny.array import Array, array_for
 from tawny.autodiff.rules import FORWARD, REVERSE
-from tawny.autodiff.rules.registry import key_of
 from tawny.autodiff.rules.zero_safe import keep_zeros
 from tawny.errors import value_error
 from tawny.node import Node, part
@@ -16,37 +15,44 @@ Derivatives = Sequence[Node | None]
 """Cotangents or tangents, one for each operand or result; None for zero."""
 
 
-def apply_reverse_rule(
+def apply_pullback(
     node: Node, cotangents: Derivatives, masked: bool = False
 ) -> Derivatives | None:
     """Cotangents of the operands by the op's own rule of reverse mode; None if it has none.
 
     Cotangents that are zero since they are `masked` by `where` stay zero.
     """
-    rule = REVERSE.get(key_of(node.op))
-    if rule is None:
-        return None
+    op = node.op
     given = _arrays(cotangents)
+    operands = map(array_for, node.inputs)
     with keep_zeros(masked):
-        made = rule(
-            node.op, given if node.parts else given[0], _results(node), *map(array_for, node.inputs)
-        )
+        if op.facts().has_pullback:
+            made = op.pullback(given if node.parts else given[0], _results(node), *operands)
+        elif (rule := REVERSE.get(type(op))) is not None:
+            made = rule(op, given if node.parts else given[0], _results(node), *operands)
+        else:
+            return None
     return _nodes(node, made, len(node.inputs))
 
 
-def apply_forward_rule(node: Node, tangents: Derivatives) -> Derivatives | None:
+def apply_pushforward(node: Node, tangents: Derivatives) -> Derivatives | None:
     """Tangents of the results by the op's own rule of forward mode; None if it has none."""
-    rule = FORWARD.get(key_of(node.op))
-    if rule is None:
+    op, facts = node.op, node.op.facts()
+    given = _arrays(tangents)
+    operands = map(array_for, node.inputs)
+    if facts.has_pushforward:
+        made = op.pushforward(given[0] if facts.arity == 1 else given, _results(node), *operands)
+    elif (rule := FORWARD.get(type(op))) is not None:
+        made = rule(op, given, _results(node), *operands)
+    else:
         return None
-    made = rule(node.op, _arrays(tangents), _results(node), *map(array_for, node.inputs))
     return _nodes(node, made, max(1, len(node.parts)))
 
 
 def has_scalar_derivative(node: Node) -> bool:
     """Whether the derivative follows from the op's scalar expression."""
     op = node.op
-    return isinstance(op, Elementwise) and op not in REVERSE and op not in FORWARD
+    return isinstance(op, Elementwise) and op.info.gradient is not Gradient.RULE
 
 
 def check_differentiable(node: Node) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tawny.autodiff.dispatch import (
     Derivatives,
-    apply_forward_rule,
-    apply_reverse_rule,
+    apply_pushforward,
+    apply_pullback,
     check_differentiable,
     has_scalar_derivative,
 )
@@ -74,7 +74,7 @@ def _tangents(node: Node, given: Derivatives) -> Derivatives:
         return (None,) * max(1, len(node.parts))
     if has_scalar_derivative(node):
         return (_elementwise_tangent(node, given),)
-    derivatives = apply_forward_rule(node, given)
+    derivatives = apply_pushforward(node, given)
     if derivatives is not None:
         return derivatives
     check_differentiable(node)
@@ -137,7 +137,7 @@ def _transpose_reverse_rule(node: Node, given: Derivatives) -> Derivatives:
     kinds = node.parts or ((node.shape, node.dtype),)
     holders = [variable(None, shape, dtype) for shape, dtype in kinds if dtype.kind in "fc"]
     places = iter(holders)
-    cotangents = apply_reverse_rule(
+    cotangents = apply_pullback(
         node, [next(places) if d.kind in "fc" else None for _, d in kinds]
     )
     if cotangents is None:

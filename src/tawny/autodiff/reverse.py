@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 
 from tawny.autodiff.dispatch import (
     Derivatives,
-    apply_forward_rule,
-    apply_reverse_rule,
+    apply_pushforward,
+    apply_pullback,
     check_differentiable,
     has_scalar_derivative,
 )
@@ -103,7 +103,7 @@ def _operand_cotangents(
                 if passed is not None:
                     yield x, unbroadcast(passed, x)
         return
-    derivatives = apply_reverse_rule(node, cotangents, masked)
+    derivatives = apply_pullback(node, cotangents, masked)
     if derivatives is None:
         derivatives = _transpose_forward_rule(node, cotangents, active, masked)
     for x, passed in zip(node.inputs, derivatives, strict=True):
@@ -120,7 +120,7 @@ def _transpose_forward_rule(
     """
     check_differentiable(node)
     holders = [variable(None, x.shape, x.dtype) if x in active else None for x in node.inputs]
-    tangents = apply_forward_rule(node, holders)
+    tangents = apply_pushforward(node, holders)
     if tangents is None:
         raise AssertionError(f"{node!r} declares a rule of differentiation and has none")
     pairs = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from tawny.array import Weak, wrap
+from tawny.array import Array, Weak, wrap
 from tawny.node import Constant, Node, make
 from tawny.op import (
     ELEMENTWISE,
@@ -137,10 +137,34 @@ def positive(x: Scalar) -> Scalar:
     return call(Prim.POS, x)
 
 
+def _is_complex(x: Array) -> bool:
+    return x.dtype.kind == "c"
+
+
+def _abs_pullback(cotangent: Array, y: Array, x: Array) -> Array:
+    return multiply(cotangent, conj(sign(x)) if _is_complex(x) else sign(x))
+
+
+def _abs_pushforward(tangent: Array, y: Array, x: Array) -> Array:
+    if not _is_complex(x):
+        return multiply(tangent, sign(x))
+    return real(multiply(tangent, conj(sign(x))))
+
+
+def _sign_pushforward(tangent: Array, y: Array, x: Array) -> Array | None:
+    """On the unit circle only the angle changes; between real signs nothing does."""
+    if not _is_complex(x):
+        return None
+    modulus = abs(x)
+    turn = divide(imag(multiply(conj(y), tangent)), where(equal(modulus, 0), 1, modulus))
+    return multiply(multiply(y, 1j), turn)
+
+
 @elementwise(
     "absolute",
     dtype=magnitude,
-    gradient=Gradient.RULE,
+    pullback=_abs_pullback,
+    pushforward=_abs_pushforward,
     traits=Trait.IDEMPOTENT,
     oracle="numpy.absolute",
 )
@@ -149,7 +173,7 @@ def abs(x: Scalar) -> Scalar:
     return call(Prim.ABS, x)
 
 
-@elementwise(dtype=not_boolean, gradient=Gradient.RULE)
+@elementwise(dtype=not_boolean, pushforward=_sign_pushforward)
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1 by sign; x / abs(x) for complex numbers."""
     return call(Prim.SIGN, x)
@@ -673,19 +697,33 @@ def logical_not(x: Scalar) -> Scalar:
 # --------------------------------------------------------------------- complex
 
 
-@elementwise("conjugate", dtype=numeric, gradient=Gradient.RULE, traits=Trait.INVOLUTION)
+@elementwise(
+    "conjugate",
+    dtype=numeric,
+    pullback=lambda cotangent, y, x: conj(cotangent),
+    pushforward=lambda tangent, y, x: conj(tangent),
+    traits=Trait.INVOLUTION,
+)
 def conj(x: Scalar) -> Scalar:
     """Complex conjugate."""
     return call(Prim.CONJ, x)
 
 
-@elementwise(dtype=magnitude, gradient=Gradient.RULE)
+@elementwise(
+    dtype=magnitude,
+    pullback=lambda cotangent, y, x: cotangent,
+    pushforward=lambda tangent, y, x: real(tangent),
+)
 def real(x: Scalar) -> Scalar:
     """Real part."""
     return call(Prim.REAL, x)
 
 
-@elementwise(dtype=magnitude, gradient=Gradient.RULE)
+@elementwise(
+    dtype=magnitude,
+    pullback=lambda cotangent, y, x: multiply(cotangent, -1j) if _is_complex(x) else None,
+    pushforward=lambda tangent, y, x: imag(tangent),
+)
 def imag(x: Scalar) -> Scalar:
     """Imaginary part; zero for real arrays."""
     return call(Prim.IMAG, x)

@@ -1,6 +1,5 @@
 """Derivative rules of the ops that are not elementwise, a chapter each as in `tawny.ops`."""
 
-from tawny.autodiff.rules import complex_parts as complex_parts
 from tawny.autodiff.rules import convolution as convolution
 from tawny.autodiff.rules import creation as creation
 from tawny.autodiff.rules import equations as equations
