@@ -27,7 +27,8 @@ from tawny.graph.program import Program
 from tawny.node import Node, Value, toposort
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
-from tawny.ops.linalg import Einsum, Matmul
+from tawny.ops.einsum import Einsum
+from tawny.ops.linalg import Matmul
 from tawny.ops.random import Draw
 from tawny.ops.series import Correlate
 

@@ -21,18 +21,11 @@ from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.body import Body
 from tawny.ops.creation import Cast, Linspace
+from tawny.ops.cumulative import CumulativeProd, CumulativeSum
 from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.indexing import Scatter
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient
-from tawny.ops.reduction import (
-    CumulativeProd,
-    CumulativeSum,
-    LogSumExp,
-    Mean,
-    Prod,
-    Sum,
-    Var,
-)
-from tawny.ops.scatter import Scatter
+from tawny.ops.reduction import LogSumExp, Mean, Prod, Sum, Var
 
 EXACT = frozenset(
     "abs bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil "

@@ -338,8 +338,9 @@ def test_the_gradient_of_a_long_recurrent_network_is_small_and_quick() -> None:
 # ---------------------------------------------------------------- completeness
 
 CHAPTERS = [
-    *"ops.creation ops.delay ops.diagonal ops.indexing ops.joining ops.movement ops.reduction".split(),
-    *"ops.scatter ops.series ops.sorting numpy.arrangement numpy.calculus numpy.composite".split(),
+    *"ops.assignment ops.creation ops.cumulative ops.delay ops.diagonal ops.joining".split(),
+    *"ops.movement ops.reduction ops.selection ops.series ops.sorting".split(),
+    *"numpy.arrangement numpy.calculus numpy.composite".split(),
     *"numpy.digits numpy.grids numpy.histograms numpy.missing numpy.mutation numpy.padding".split(),
     *"numpy.polynomials numpy.queries numpy.sets numpy.statistics numpy.windows".split(),
 ]

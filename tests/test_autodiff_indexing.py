@@ -13,8 +13,8 @@ from gradient_cases import Row, Samples, check, check_single
 from tawny.node import Node, toposort
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo
-from tawny.ops.joining import Concat, Pad
-from tawny.ops.scatter import Scatter
+from tawny.ops.indexing import Pad, Scatter
+from tawny.ops.joining import Concat
 from tawny.testing import check_grads
 
 SAMPLES = Samples(1)

@@ -12,8 +12,7 @@ import tawny.numpy as tnp
 from cpu_checks import DTYPES, check, sampled, viewed
 from tawny.array import Array, array_for
 from tawny.node import Value, make
-from tawny.ops.indexing import Range
-from tawny.ops.scatter import COMBINE, Scatter
+from tawny.ops.indexing import COMBINE, Range, Scatter
 
 MODES = ("set", *COMBINE)
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import tawny.numpy as tnp
 from tawny.engine.reference import run
 from tawny.ops.creation import var
-from tawny.ops.indexing import Gather, Slice
+from tawny.ops.indexing import Gather, Scatter, Slice
 from tawny.ops.movement import Reshape
-from tawny.ops.scatter import Scatter
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 

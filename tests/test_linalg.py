@@ -16,7 +16,8 @@ from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.node import toposort
 from tawny.ops.creation import var
-from tawny.ops.linalg import Einsum, Matmul
+from tawny.ops.einsum import Einsum
+from tawny.ops.linalg import Matmul
 from tawny.registry import PUBLIC_FUNCTIONS
 
 RNG = np.random.default_rng(7)

@@ -11,7 +11,8 @@ import tawny.numpy as tnp
 from tawny.engine.reference import run
 from tawny.numpy.padding import OPTIONS
 from tawny.ops.creation import var
-from tawny.ops.joining import Concat, Pad
+from tawny.ops.indexing import Pad
+from tawny.ops.joining import Concat
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
 
 X = np.arange(24.0).reshape(2, 3, 4)

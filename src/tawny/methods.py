@@ -11,7 +11,7 @@ from tawny.registry import PUBLIC_FUNCTIONS
 
 if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
-    from tawny.ops.scatter import At
+    from tawny.ops.assignment import At
 
 F_co = TypeVar("F_co", covariant=True)
 

@@ -28,6 +28,7 @@ from typing import (
     Final,
     NamedTuple,
     Self,
+    TypeAlias,
     dataclass_transform,
     final,
 )
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 Type = tuple[Shape, DType]
 
-Derivatives = "Array | Sequence[Array | None] | None"
+Derivatives: TypeAlias = "Array | Sequence[Array | None] | None"
 """Cotangents of operands, or tangents of results: one alone where there is one; None for zero."""
 
 
@@ -425,9 +426,7 @@ class Op:
         del shape, operands, rows
         return None
 
-    def pullback(
-        self, cotangent: Any, result: Any, *operands: Any, **unused: Any
-    ) -> Derivatives:
+    def pullback(self, cotangent: Any, result: Any, *operands: Any, **unused: Any) -> Derivatives:
         """Cotangents of the operands, given that of the result: the rule of reverse mode.
 
         Of an op with several results, cotangents and results come as tuples.  One that has no rule

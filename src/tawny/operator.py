@@ -34,8 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Ternary = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
-Rule = Callable[..., Array | None]
-"""How derivatives go through a row of the elementwise table."""
+Rule = Callable[[Array, Array, Array], Array | None]
+"""From cotangent or tangent, result and operand to what goes through a row of one operand."""
 
 
 class Unary(Protocol):

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 from tawny.array import Array, array_for, lift, wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Function
 from tawny.autodiff.reverse import pull_back, sum_seeds
-from tawny.autodiff.rules.registry import forward, reverse
 from tawny.autodiff.tracing import substitute
 from tawny.node import Node, make, make_parts, toposort, variable
-from tawny.ops.differentiation import Again, Checkpoint
+from tawny.ops.differentiation import Again, Checkpoint, Derivative, GivenRule
 from tawny.tree import leaves, map_leaves
-
-
-class CheckpointRule:
-    """The rule of one call, which equals no other: the attribute of its op."""
-
-    def __init__(self, arguments: int) -> None:
-        self.arguments = arguments
-        """How many operands behind the results are arguments; the rest were used besides."""
 
 
 def checkpoint(function: Function) -> Function:
@@ -49,7 +40,7 @@ def checkpoint(function: Function) -> Function:
             return result
         besides = list(dict.fromkeys(x for n in inner for x in n.inputs if x not in inner))
         besides = [x for x in besides if x not in arguments]
-        op = Checkpoint(len(made), CheckpointRule(len(arguments)))
+        op = Checkpoint(len(made), CheckpointRule(len(made), len(arguments)))
         parts = dict(zip(made, make_parts(op, (*made, *arguments, *besides)), strict=True))
         nodes = iter(results)
         return map_leaves(lambda _: wrap(parts.get(n := next(nodes), n)), result)
@@ -66,46 +57,49 @@ def _nodes_between(results: Sequence[Node], arguments: Sequence[Node]) -> set[No
     return inner
 
 
-Derivatives = tuple[Array | None, ...]
+@final
+class CheckpointRule(GivenRule):
+    """The rule of one call."""
 
+    def __init__(self, results: int, arguments: int) -> None:
+        self.results = results
+        self.arguments = arguments
+        """How many operands behind the results are arguments; the rest were used besides."""
 
-def _write_in_placeholders(
-    op: Checkpoint, operands: Sequence[Array]
-) -> tuple[list[Node], list[Node], list[Node]]:
-    """The segment's results written in placeholders, these, and what they stand for."""
-    results = [x.node for x in operands[: op.results]]
-    given = [x.node for x in operands[op.results :]]
-    holders = [variable(None, x.shape, x.dtype) for x in given]
-    return substitute(results, dict(zip(given, holders, strict=True))), holders, given
+    def pullback(
+        self, cotangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> list[Derivative]:
+        made, holders, given = self._write_in_placeholders(operands)
+        seeds = [(y, s.node) for y, s in zip(made, cotangents, strict=True) if s is not None]
+        found = pull_back(sum_seeds(seeds), holders)
+        after = seeds[0][1]
+        behind = {
+            h: make(Again(), (x, after)) if i < self.arguments else x
+            for i, (h, x) in enumerate(zip(holders, given, strict=True))
+        }
+        reached = [h for h in holders if h in found]
+        written = dict(zip(reached, substitute([found[h] for h in reached], behind), strict=True))
+        passed = [array_for(written[h]) if h in written else None for h in holders]
+        return [*[None] * self.results, *passed]
 
+    def pushforward(
+        self, tangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> list[Derivative]:
+        made, holders, given = self._write_in_placeholders(operands)
+        moved = {
+            h: t.node
+            for h, t in zip(holders, tangents[self.results :], strict=True)
+            if t is not None
+        }
+        found = push_forward(moved, made)
+        back = dict(zip(holders, given, strict=True))
+        return [None if t is None else array_for(substitute([t], back)[0]) for t in found]
 
-@reverse(Checkpoint)
-def _(
-    op: Checkpoint, cotangents: Derivatives, results: tuple[Array, ...], *operands: Array
-) -> list[Any]:
-    assert isinstance(op.rule, CheckpointRule)
-    made, holders, given = _write_in_placeholders(op, operands)
-    seeds = [(y, s.node) for y, s in zip(made, cotangents, strict=True) if s is not None]
-    found = pull_back(sum_seeds(seeds), holders)
-    after = seeds[0][1]
-    behind = {
-        h: make(Again(), (x, after)) if i < op.rule.arguments else x
-        for i, (h, x) in enumerate(zip(holders, given, strict=True))
-    }
-    reached = [h for h in holders if h in found]
-    written = dict(zip(reached, substitute([found[h] for h in reached], behind), strict=True))
-    passed = [array_for(written[h]) if h in written else None for h in holders]
-    return [*(None,) * op.results, *passed]
-
-
-@forward(Checkpoint)
-def _(
-    op: Checkpoint, tangents: Derivatives, results: tuple[Array, ...], *operands: Array
-) -> list[Any]:
-    made, holders, given = _write_in_placeholders(op, operands)
-    moved = {
-        h: t.node for h, t in zip(holders, tangents[op.results :], strict=True) if t is not None
-    }
-    found = push_forward(moved, made)
-    back = dict(zip(holders, given, strict=True))
-    return [None if t is None else array_for(substitute([t], back)[0]) for t in found]
+    def _write_in_placeholders(
+        self, operands: Sequence[Array]
+    ) -> tuple[list[Node], list[Node], list[Node]]:
+        """The segment's results written in placeholders, these, and what they stand for."""
+        results = [x.node for x in operands[: self.results]]
+        given = [x.node for x in operands[self.results :]]
+        holders = [variable(None, x.shape, x.dtype) for x in given]
+        return substitute(results, dict(zip(given, holders, strict=True))), holders, given

@@ -10,11 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast, final
 import numpy as np
 
 from tawny.array import Array, lift, wrap
-from tawny.autodiff.rules.registry import forward, reverse
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make_parts
 from tawny.ops.creation import zeros_like
-from tawny.ops.differentiation import CustomForward, CustomReverse
+from tawny.ops.differentiation import CustomForward, CustomReverse, Derivative, GivenRule
 from tawny.tree import leaves, map_leaves
 
 Function = Callable[..., Any]
@@ -37,13 +36,6 @@ class CustomCall(NamedTuple):
     arguments: Any
     results: Any
     residuals: Any = None
-
-
-class CustomRule:
-    """The rule of one call, which equals no other: the attribute of its op."""
-
-    def __init__(self, call: CustomCall) -> None:
-        self.call = call
 
 
 @final
@@ -100,7 +92,9 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         pair = cast("tuple[Any, ...]", made)
         if not isinstance(made, tuple) or len(pair) != 2:
             raise type_error(_name(self), "forward gives a pair: the result and what to keep")
-        return _attach_rule(CustomReverse, backward, _name(self), pair[0], args, pair[1])
+        return _attach_rule(
+            CustomReverse, BackwardRule, backward, _name(self), pair[0], args, pair[1]
+        )
 
 
 @final
@@ -142,7 +136,7 @@ class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
         result = self._function(*args)
         if self._rule is None:
             return result
-        return _attach_rule(CustomForward, self._rule, _name(self), result, args, None)
+        return _attach_rule(CustomForward, TangentRule, self._rule, _name(self), result, args, None)
 
 
 def _name(function: Any) -> str:
@@ -154,6 +148,7 @@ def _name(function: Any) -> str:
 
 def _attach_rule(
     op: type[CustomReverse | CustomForward],
+    rule: type[CustomRule],
     function: Function,
     name: str,
     result: Any,
@@ -176,7 +171,7 @@ def _attach_rule(
     call = CustomCall(
         name, function, map_leaves(place, args), results, map_leaves(place, residuals)
     )
-    made = make_parts(op(count, CustomRule(call)), tuple(nodes))
+    made = make_parts(op(count, rule(call)), tuple(nodes))
     return _fill_slots(results, [wrap(n) for n in made])
 
 
@@ -185,42 +180,77 @@ def _fill_slots(structure: Any, arrays: Sequence[Any]) -> Any:
     return map_leaves(lambda x: arrays[x.number] if isinstance(x, Slot) else x, structure)
 
 
-def _call(op: CustomReverse | CustomForward) -> CustomCall:
-    assert isinstance(op.rule, CustomRule)
-    return op.rule.call
+# ------------------------------------------------------------------------ rules
 
 
-Derivatives = tuple[Array | None, ...]
+class CustomRule(GivenRule):
+    """The rule of one call."""
+
+    def __init__(self, call: CustomCall) -> None:
+        self.call = call
 
 
-@reverse(CustomReverse)
-def _(
-    op: CustomReverse, cotangents: Derivatives, results: tuple[Array, ...], *operands: Array
-) -> list[Array | None]:
-    call = _call(op)
-    whole = [zeros_like(y) if s is None else s for s, y in zip(cotangents, results, strict=True)]
-    made: Any = call.function(
-        _fill_slots(call.residuals, operands), _fill_slots(call.results, whole)
-    )
-    given = cast("tuple[Any, ...]", made)
-    if not isinstance(made, (tuple, list)) or len(given) != len(call.arguments):
-        raise type_error(
-            call.name,
-            f"backward gives a tuple of {len(call.arguments)} cotangents, one for each argument",
+@final
+class BackwardRule(CustomRule):
+    """Cotangents by the user's `backward`."""
+
+    def pullback(
+        self, cotangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> list[Derivative]:
+        call = self.call
+        whole = [
+            zeros_like(y) if s is None else s for s, y in zip(cotangents, results, strict=True)
+        ]
+        made: Any = call.function(
+            _fill_slots(call.residuals, operands), _fill_slots(call.results, whole)
         )
-    found: list[Array | None] = [None] * len(operands)
-    for argument, cotangent in zip(call.arguments, given, strict=True):
-        if cotangent is None:
-            continue
-        places, parts = leaves(argument), leaves(cotangent)
-        if len(places) != len(parts):
-            raise value_error(
-                call.name, "a cotangent must be None or have the structure of its argument"
+        given = cast("tuple[Any, ...]", made)
+        if not isinstance(made, (tuple, list)) or len(given) != len(call.arguments):
+            raise type_error(
+                call.name,
+                f"backward gives a tuple of {len(call.arguments)} cotangents, one for each "
+                "argument",
             )
-        for place, part in zip(places, parts, strict=True):
-            if isinstance(place, Slot) and part is not None:
-                found[place.number] = _array_of_shape(call.name, part, operands[place.number])
-    return found
+        found: list[Derivative] = [None] * len(operands)
+        for argument, cotangent in zip(call.arguments, given, strict=True):
+            if cotangent is None:
+                continue
+            places, parts = leaves(argument), leaves(cotangent)
+            if len(places) != len(parts):
+                raise value_error(
+                    call.name, "a cotangent must be None or have the structure of its argument"
+                )
+            for place, part in zip(places, parts, strict=True):
+                if isinstance(place, Slot) and part is not None:
+                    found[place.number] = _array_of_shape(call.name, part, operands[place.number])
+        return found
+
+
+@final
+class TangentRule(CustomRule):
+    """Tangents by the rule that the user gives to `defjvp`."""
+
+    def pushforward(
+        self, tangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> list[Derivative]:
+        call = self.call
+        moved = [
+            None if x.dtype.kind not in "fc" else zeros_like(x) if t is None else t
+            for t, x in zip(tangents, operands, strict=True)
+        ]
+        made: Any = call.function(
+            _fill_slots(call.arguments, operands), _fill_slots(call.arguments, moved)
+        )
+        pair = cast("tuple[Any, ...]", made)
+        if not isinstance(made, tuple) or len(pair) != 2:
+            raise type_error(call.name, "the rule gives a pair: the result and its tangent")
+        found = leaves(pair[1])
+        if len(found) != len(results):
+            raise value_error(call.name, "the tangent must have the structure of the result")
+        return [
+            None if t is None else _array_of_shape(call.name, t, y)
+            for t, y in zip(found, results, strict=True)
+        ]
 
 
 def _array_of_shape(name: str, cotangent: Any, x: Array) -> Array:
@@ -230,27 +260,3 @@ def _array_of_shape(name: str, cotangent: Any, x: Array) -> Array:
             name, f"backward gives a cotangent of shape {array.shape} for an argument of {x.shape}"
         )
     return array
-
-
-@forward(CustomForward)
-def _(
-    op: CustomForward, tangents: Derivatives, results: tuple[Array, ...], *operands: Array
-) -> list[Array | None]:
-    call = _call(op)
-    moved = [
-        None if x.dtype.kind not in "fc" else zeros_like(x) if t is None else t
-        for t, x in zip(tangents, operands, strict=True)
-    ]
-    made: Any = call.function(
-        _fill_slots(call.arguments, operands), _fill_slots(call.arguments, moved)
-    )
-    pair = cast("tuple[Any, ...]", made)
-    if not isinstance(made, tuple) or len(pair) != 2:
-        raise type_error(call.name, "the rule gives a pair: the result and its tangent")
-    found = leaves(pair[1])
-    if len(found) != len(results):
-        raise value_error(call.name, "the tangent must have the structure of the result")
-    return [
-        None if t is None else _array_of_shape(call.name, t, y)
-        for t, y in zip(found, results, strict=True)
-    ]

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 from tawny.array import Array, array_for
 from tawny.autodiff.rules import FORWARD, REVERSE
-from tawny.autodiff.rules.zero_safe import keep_zeros
 from tawny.errors import value_error
 from tawny.node import Node, part
 from tawny.op import Elementwise, Gradient
+from tawny.ops.differentiation import keep_zeros
 
 Derivatives = Sequence[Node | None]
 """Cotangents or tangents, one for each operand or result; None for zero."""
 
 
-def apply_pullback(
-    node: Node, cotangents: Derivatives, masked: bool = False
-) -> Derivatives | None:
+def apply_pullback(node: Node, cotangents: Derivatives, masked: bool = False) -> Derivatives | None:
     """Cotangents of the operands by the op's own rule of reverse mode; None if it has none.
 
     Cotangents that are zero since they are `masked` by `where` stay zero.

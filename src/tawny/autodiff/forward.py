@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tawny.autodiff.dispatch import (
     Derivatives,
-    apply_pushforward,
     apply_pullback,
+    apply_pushforward,
     check_differentiable,
     has_scalar_derivative,
 )
@@ -20,11 +20,12 @@ from tawny.autodiff.reverse import (
     pull_back,
     sum_seeds,
 )
-from tawny.autodiff.unbroadcast import convert, is_inexact, unbroadcast, zeros
+from tawny.autodiff.unbroadcast import is_inexact, unbroadcast
 from tawny.node import Node, Part, make, part, source_scope, toposort, variable
 from tawny.op import ELEMENTWISE, Gradient, Type
+from tawny.ops.creation import convert_node
 from tawny.ops.differentiation import DerivativeMarker
-from tawny.ops.movement import broadcast_node
+from tawny.ops.movement import broadcast_node, zeros_node
 
 _ADD = ELEMENTWISE["add"]
 _WHERE = ELEMENTWISE["where"]
@@ -65,7 +66,7 @@ def _nodes_needed(order: Sequence[Node], results: Sequence[Node]) -> list[Node]:
 
 def _match_type(tangent: Node, kind: Type) -> Node:
     shape, dtype = kind
-    return convert(broadcast_node(tangent, shape), dtype)
+    return convert_node(broadcast_node(tangent, shape), dtype)
 
 
 def _tangents(node: Node, given: Derivatives) -> Derivatives:
@@ -92,7 +93,7 @@ def _elementwise_tangent(node: Node, given: Derivatives) -> Node | None:
     if node.op is _WHERE:
         condition, *choices = node.inputs
         changes = [
-            zeros(x.shape, node.dtype) if t is None else t
+            zeros_node(x.shape, node.dtype) if t is None else t
             for t, x in zip(given[1:], choices, strict=True)
         ]
         return make(_WHERE, (condition, *changes))
@@ -110,7 +111,7 @@ def _fill_with_zeros(node: Node, given: Derivatives) -> tuple[Node, ...]:
     """Tangents of all operands; what cannot change by a little, such as an index, stays."""
     return tuple(
         [
-            t if t is not None else zeros(x.shape, x.dtype) if is_inexact(x) else x
+            t if t is not None else zeros_node(x.shape, x.dtype) if is_inexact(x) else x
             for t, x in zip(given, node.inputs, strict=True)
         ]
     )
@@ -137,9 +138,7 @@ def _transpose_reverse_rule(node: Node, given: Derivatives) -> Derivatives:
     kinds = node.parts or ((node.shape, node.dtype),)
     holders = [variable(None, shape, dtype) for shape, dtype in kinds if dtype.kind in "fc"]
     places = iter(holders)
-    cotangents = apply_pullback(
-        node, [next(places) if d.kind in "fc" else None for _, d in kinds]
-    )
+    cotangents = apply_pullback(node, [next(places) if d.kind in "fc" else None for _, d in kinds])
     if cotangents is None:
         raise AssertionError(f"{node!r} declares a rule of differentiation and has none")
     pairs = [

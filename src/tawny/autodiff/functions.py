@@ -10,10 +10,10 @@ from tawny.array import Array, lift, wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
-from tawny.autodiff.unbroadcast import convert, zeros
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
-from tawny.ops.movement import broadcast_node
+from tawny.ops.creation import convert_node
+from tawny.ops.movement import broadcast_node, zeros_node
 from tawny.tree import leaf_paths, map_leaves
 
 Function = Callable[..., Any]
@@ -203,7 +203,7 @@ def linearize(
             raise value_error(op, f"{len(tangents)} tangents came for {len(primals)} primals")
         standing = traced.like_arguments([wrap(a) for a in traced.arguments])
         pairs = _pair_leaves(op, given, standing, "tangent")
-        seeds = {x: convert(tangent, x.dtype) for x, tangent in pairs}
+        seeds = {x: convert_node(tangent, x.dtype) for x, tangent in pairs}
         found = push_forward(seeds, traced.results)
         made = iter([_as_array(t, n) for t, n in zip(found, traced.results, strict=True)])
         return traced.in_given(map_leaves(lambda _: next(made), traced.result))
@@ -268,8 +268,9 @@ def _unit_seed(node: Node) -> Node:
 
 def _as_array(derivative: Node | None, x: Node) -> Array:
     """A cotangent or tangent of `x` as an array; None is zeros."""
-    node = zeros(x.shape, x.dtype) if derivative is None else broadcast_node(derivative, x.shape)
-    return wrap(node)
+    if derivative is None:
+        return wrap(zeros_node(x.shape, x.dtype))
+    return wrap(broadcast_node(derivative, x.shape))
 
 
 def _pair_leaves(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:

@@ -12,12 +12,11 @@ from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, linearize, vjp
 from tawny.autodiff.reverse import pull_back
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
-from tawny.autodiff.unbroadcast import zeros
 from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
 from tawny.ops.diagonal import trace as diagonal_sum
-from tawny.ops.movement import reshape_node, transpose_node
+from tawny.ops.movement import reshape_node, transpose_node, zeros_node
 from tawny.shape import Shape, size
 from tawny.tree import map_leaves
 
@@ -252,7 +251,7 @@ def _by_rows(traced: TracedFunction) -> list[list[Node]]:
             [
                 reshape_node(cotangents[a], (*result.shape, *a.shape))
                 if a in cotangents
-                else zeros((*result.shape, *a.shape), a.dtype)
+                else zeros_node((*result.shape, *a.shape), a.dtype)
                 for a in traced.arguments
             ]
         )
@@ -268,7 +267,7 @@ def _by_columns(traced: TracedFunction) -> list[list[Node]]:
         made = iter(batch([t for t in tangents if t is not None], holder, _basis(argument)))
         columns.append(
             [
-                zeros((*r.shape, *argument.shape), r.dtype)
+                zeros_node((*r.shape, *argument.shape), r.dtype)
                 if t is None
                 else _move_first_axis_last(next(made), (*r.shape, *argument.shape))
                 for t, r in zip(tangents, traced.results, strict=True)

@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 
 from tawny.autodiff.dispatch import (
     Derivatives,
-    apply_pushforward,
     apply_pullback,
+    apply_pushforward,
     check_differentiable,
     has_scalar_derivative,
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.dtype import DType
-from tawny.node import Node, make, scalar
+from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.joining import Concat, Pad
-from tawny.ops.movement import broadcast_node, reshape_node
+from tawny.ops.creation import BroadcastTo, convert_node
+from tawny.ops.indexing import Pad, Scatter
+from tawny.ops.joining import Concat
+from tawny.ops.movement import reshape_node, zeros_node
 from tawny.ops.reduction import Sum
-from tawny.ops.scatter import Scatter
 from tawny.shape import Shape, replace_size, size
 
 _ADD: Final = ELEMENTWISE["add"]
@@ -25,16 +24,7 @@ def is_inexact(node: Node) -> bool:
 
 def unbroadcast(cotangent: Node, x: Node) -> Node:
     """The cotangent of `x`, given that of `x` broadcast and converted."""
-    return convert(sum_to(cotangent, x.shape), x.dtype)
-
-
-def convert(node: Node, dtype: DType) -> Node:
-    """`node` as `dtype`; of complex numbers that become real, the real part."""
-    if node.dtype == dtype:
-        return node
-    if node.dtype.kind == "c" and dtype.kind != "c":
-        node = make(ELEMENTWISE["real"], (node,))
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+    return convert_node(sum_to(cotangent, x.shape), x.dtype)
 
 
 def sum_to(cotangent: Node, shape: Shape) -> Node:
@@ -72,11 +62,6 @@ def accumulate(cotangents: Sequence[Node]) -> Node:
     for cotangent in sparse:
         result = _add_sparse(result, cotangent)
     return result
-
-
-def zeros(shape: Shape, dtype: DType) -> Node:
-    """Zeros, which take no memory."""
-    return broadcast_node(scalar(0, dtype, "zeros"), shape)
 
 
 # ---------------------------------------------------------- sparse cotangents
@@ -148,7 +133,7 @@ def _concatenate(apart: Sequence[tuple[int, Node]], axis: int) -> Node:
     end = 0
     for start, cotangent in [*apart, (first.shape[axis], None)]:
         if start > end:
-            pieces.append(zeros(replace_size(first.shape, axis, start - end), first.dtype))
+            pieces.append(zeros_node(replace_size(first.shape, axis, start - end), first.dtype))
         if cotangent is not None:
             pieces.append(cotangent.inputs[0])
             end = start + cotangent.inputs[0].shape[axis]

@@ -13,7 +13,7 @@ from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, source_scope
 from tawny.ops.creation import Copy
-from tawny.ops.scatter import Scatter
+from tawny.ops.indexing import Scatter
 from tawny.rewrite.flow import Flow
 from tawny.shape import size
 

@@ -152,6 +152,7 @@ from tawny.numpy.windows import hamming as hamming
 from tawny.numpy.windows import hanning as hanning
 from tawny.numpy.windows import i0 as i0
 from tawny.numpy.windows import kaiser as kaiser
+from tawny.ops.assignment import at as at
 from tawny.ops.convolution import conv1d as conv1d
 from tawny.ops.convolution import conv2d as conv2d
 from tawny.ops.convolution import conv3d as conv3d
@@ -181,6 +182,8 @@ from tawny.ops.creation import ones as ones
 from tawny.ops.creation import ones_like as ones_like
 from tawny.ops.creation import zeros as zeros
 from tawny.ops.creation import zeros_like as zeros_like
+from tawny.ops.cumulative import cumulative_prod as cumulative_prod
+from tawny.ops.cumulative import cumulative_sum as cumulative_sum
 from tawny.ops.delay import delay as delay
 from tawny.ops.delay import fold as fold
 from tawny.ops.delay import lazy_print as lazy_print
@@ -193,6 +196,8 @@ from tawny.ops.diagonal import trace as trace
 from tawny.ops.diagonal import tri as tri
 from tawny.ops.diagonal import tril as tril
 from tawny.ops.diagonal import triu as triu
+from tawny.ops.einsum import einsum as einsum
+from tawny.ops.einsum import einsum_path as einsum_path
 from tawny.ops.elementwise import abs as abs
 from tawny.ops.elementwise import acos as acos
 from tawny.ops.elementwise import acosh as acosh
@@ -278,12 +283,6 @@ from tawny.ops.elementwise import subtract as subtract
 from tawny.ops.elementwise import tan as tan
 from tawny.ops.elementwise import tanh as tanh
 from tawny.ops.elementwise import trunc as trunc
-from tawny.ops.indexing import argwhere as argwhere
-from tawny.ops.indexing import flatnonzero as flatnonzero
-from tawny.ops.indexing import nonzero as nonzero
-from tawny.ops.indexing import one_hot as one_hot
-from tawny.ops.indexing import take as take
-from tawny.ops.indexing import take_along_axis as take_along_axis
 from tawny.ops.joining import append as append
 from tawny.ops.joining import array_split as array_split
 from tawny.ops.joining import column_stack as column_stack
@@ -305,8 +304,6 @@ from tawny.ops.joining import vsplit as vsplit
 from tawny.ops.joining import vstack as vstack
 from tawny.ops.linalg import cross as cross
 from tawny.ops.linalg import dot as dot
-from tawny.ops.linalg import einsum as einsum
-from tawny.ops.linalg import einsum_path as einsum_path
 from tawny.ops.linalg import inner as inner
 from tawny.ops.linalg import kron as kron
 from tawny.ops.linalg import matmul as matmul
@@ -358,8 +355,6 @@ from tawny.ops.reduction import argmax as argmax
 from tawny.ops.reduction import argmin as argmin
 from tawny.ops.reduction import average as average
 from tawny.ops.reduction import count_nonzero as count_nonzero
-from tawny.ops.reduction import cumulative_prod as cumulative_prod
-from tawny.ops.reduction import cumulative_sum as cumulative_sum
 from tawny.ops.reduction import log_softmax as log_softmax
 from tawny.ops.reduction import logsumexp as logsumexp
 from tawny.ops.reduction import max as max
@@ -371,7 +366,12 @@ from tawny.ops.reduction import softmax as softmax
 from tawny.ops.reduction import std as std
 from tawny.ops.reduction import sum as sum
 from tawny.ops.reduction import var as var
-from tawny.ops.scatter import at as at
+from tawny.ops.selection import argwhere as argwhere
+from tawny.ops.selection import flatnonzero as flatnonzero
+from tawny.ops.selection import nonzero as nonzero
+from tawny.ops.selection import one_hot as one_hot
+from tawny.ops.selection import take as take
+from tawny.ops.selection import take_along_axis as take_along_axis
 from tawny.ops.series import convolve as convolve
 from tawny.ops.series import correlate as correlate
 from tawny.ops.series import polyval as polyval

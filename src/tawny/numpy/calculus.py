@@ -19,12 +19,12 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, copy, filled_array
 from tawny.ops.diagonal import diagonal
 from tawny.ops.factorisation import inv
-from tawny.ops.indexing import take
 from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import average, sum
+from tawny.ops.selection import take
 from tawny.ops.series import vander
 from tawny.ops.sorting import argsort, searchsorted
 from tawny.shape import as_int, normalise_axes, normalise_axis

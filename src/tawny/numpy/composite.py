@@ -15,14 +15,15 @@ from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE, floating
 from tawny.operator import emit, public
+from tawny.ops import cumulative, reduction
 from tawny.ops import elementwise as e
-from tawny.ops import reduction
 from tawny.ops.creation import Cast, Copy, asarray, cast_node
 from tawny.ops.differentiation import distance, stop_gradient
-from tawny.ops.indexing import nonzero, slice_node
+from tawny.ops.indexing import slice_node
 from tawny.ops.joining import concat_nodes
 from tawny.ops.movement import broadcast_node, flatten_node
 from tawny.ops.precision import in_single
+from tawny.ops.selection import nonzero
 from tawny.shape import as_int, normalise_axis, replace_size
 
 
@@ -358,7 +359,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = 
     array = _array(a, "cumsum")
     if axis is None and array.ndim != 1:
         array = wrap(flatten_node(array.node))
-    return store(out, reduction.cumulative_sum(array, axis=axis, dtype=dtype), "cumsum")
+    return store(out, cumulative.cumulative_sum(array, axis=axis, dtype=dtype), "cumsum")
 
 
 @public()
@@ -367,7 +368,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out =
     array = _array(a, "cumprod")
     if axis is None and array.ndim != 1:
         array = wrap(flatten_node(array.node))
-    return store(out, reduction.cumulative_prod(array, axis=axis, dtype=dtype), "cumprod")
+    return store(out, cumulative.cumulative_prod(array, axis=axis, dtype=dtype), "cumprod")
 
 
 @public()

@@ -19,9 +19,9 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype
 from tawny.ops.differentiation import stop_gradient
-from tawny.ops.indexing import take
 from tawny.ops.movement import moveaxis, ravel, reshape
 from tawny.ops.reduction import sum
+from tawny.ops.selection import take
 from tawny.shape import as_int, normalise_axis
 
 

@@ -18,9 +18,9 @@ from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
 from tawny.ops.bounds import check_within
 from tawny.ops.creation import Linspace, arange, astype, filled_array, ones, zeros
-from tawny.ops.indexing import integers, nonzero
 from tawny.ops.joining import concat, stack
 from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
+from tawny.ops.selection import integers, nonzero
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis, size
 
 # -------------------------------------------------------------- spaced numbers

@@ -13,11 +13,10 @@ from tawny.errors import type_error, value_error
 from tawny.numpy.grids import apply_index_mode
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.assignment import assignment_value
+from tawny.ops.assignment import assignment_value, at
 from tawny.ops.creation import astype
-from tawny.ops.indexing import along_axis, integers, nonzero, take
 from tawny.ops.movement import broadcast_to, flatten_node, ravel, reshape
-from tawny.ops.scatter import at
+from tawny.ops.selection import along_axis, integers, nonzero, take
 from tawny.shape import normalise_axis
 
 

@@ -18,8 +18,8 @@ from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, asarray, astype
-from tawny.ops.indexing import slice_node, take_node
-from tawny.ops.joining import Pad, concat, known_integers
+from tawny.ops.indexing import Pad, slice_node, take_node
+from tawny.ops.joining import concat, known_integers
 from tawny.ops.movement import broadcast_node, flip_node, reshape_node
 from tawny.shape import normalise_axis
 

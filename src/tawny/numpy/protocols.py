@@ -11,7 +11,7 @@ import numpy as np
 from tawny.array import Array, value_outside
 from tawny.errors import type_error
 from tawny.operator import public
-from tawny.ops import reduction
+from tawny.ops import cumulative, reduction
 from tawny.ops.movement import reshape
 from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.tree import items_of
@@ -27,8 +27,8 @@ REDUCE: Final[dict[str, Callable[..., Array]]] = {
 """What `ufunc.reduce` is for each ufunc that has a reduction here."""
 
 ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
-    "add": reduction.cumulative_sum,
-    "multiply": reduction.cumulative_prod,
+    "add": cumulative.cumulative_sum,
+    "multiply": cumulative.cumulative_prod,
 }
 """What `ufunc.accumulate` is."""
 

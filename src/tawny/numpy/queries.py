@@ -20,9 +20,9 @@ from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import astype, copy, zeros_like
-from tawny.ops.indexing import integers, take
 from tawny.ops.joining import unstack
 from tawny.ops.movement import broadcast_to
+from tawny.ops.selection import integers, take
 from tawny.shape import Shape, broadcast, normalise_axes
 from tawny.shape import size as count
 

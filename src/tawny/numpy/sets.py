@@ -22,8 +22,8 @@ from tawny.array import (
 )
 from tawny.node import Value, constant
 from tawny.operator import public
-from tawny.ops.indexing import take
 from tawny.ops.joining import concat
+from tawny.ops.selection import take
 
 _WAY_OUT: Final = (
     "the number of distinct elements must be known: compute it first, or pass it to tw.delay"

@@ -11,10 +11,10 @@ from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, filled_array
-from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import expand_dims, moveaxis, permute_dims, reshape
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, sum
+from tawny.ops.selection import take, take_along_axis
 from tawny.ops.sorting import sort
 from tawny.shape import Shape, normalise_axes, reduction_shape, size
 

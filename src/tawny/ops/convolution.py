@@ -13,7 +13,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Type, not_boolean
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import matrix_transpose, reshape
 from tawny.ops.window import (
@@ -29,6 +29,8 @@ from tawny.ops.window import (
 )
 from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, size
+
+Pair = tuple[Array, Array]
 
 
 class ConvolutionOp(Op, may_fail=False):
@@ -60,6 +62,22 @@ class ConvolutionOp(Op, may_fail=False):
         op = self.with_attributes(padding=(pads, *self.padding[1:]))
         return RowSlice(op, (seen, None), rows)
 
+    # Each of the three ops is the transpose of the other two, with the same geometry.
+
+    def convolution(self) -> Convolution:
+        """From input and kernel to output."""
+        return Convolution(self.strides, self.padding, self.dilation, self.groups)
+
+    def to_input(self, x: Shape) -> ConvolutionInputGradient:
+        """From kernel and output to an input of shape `x`."""
+        geometry = self.strides, self.padding, self.dilation, self.groups
+        return ConvolutionInputGradient(*geometry, x[1:-1])
+
+    def to_kernel(self, kernel: Shape) -> ConvolutionKernelGradient:
+        """From input and output to a kernel of shape `kernel`."""
+        geometry = self.strides, self.padding, self.dilation, self.groups
+        return ConvolutionKernelGradient(*geometry, kernel[:-2])
+
     def mistake(self, types: Sequence[Type]) -> str | None:
         rank = len(self.strides)
         if not 1 <= rank <= 3 or len(self.padding) != rank or len(self.dilation) != rank:
@@ -84,6 +102,12 @@ class Convolution(
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[1][:-1]) * size(result)
+
+    def pullback(self, cotangent: Array, result: Array, x: Array, kernel: Array) -> Pair:
+        return (
+            emit(self.to_input(x.shape), kernel, cotangent),
+            emit(self.to_kernel(kernel.shape), x, cotangent),
+        )
 
 
 class ConvolutionInputGradient(
@@ -116,6 +140,12 @@ class ConvolutionInputGradient(
         kernel, gradient = operands
         return size(kernel[:-1]) * size(gradient)
 
+    def pullback(self, cotangent: Array, result: Array, kernel: Array, output: Array) -> Pair:
+        return (
+            emit(self.to_kernel(kernel.shape), cotangent, output),
+            emit(self.convolution(), cotangent, kernel),
+        )
+
 
 class ConvolutionKernelGradient(
     ConvolutionOp,
@@ -141,6 +171,12 @@ class ConvolutionKernelGradient(
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(result[:-1]) * size(operands[1])
+
+    def pullback(self, cotangent: Array, result: Array, x: Array, output: Array) -> Pair:
+        return (
+            emit(self.to_input(x.shape), cotangent, output),
+            emit(self.convolution(), x, cotangent),
+        )
 
 
 # ----------------------------------------------------------------- shape rules

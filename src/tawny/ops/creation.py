@@ -28,6 +28,7 @@ from tawny.errors import overflow_error, type_error, value_error, warn, with_loc
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type, ViewStrides
 from tawny.operator import check_layout, check_like, emit, public
+from tawny.ops import elementwise as e
 from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.rows import Rows, RowSlice, broadcast_rows, shape_of_rows
 from tawny.shape import Shape, as_int, as_shape, broadcast_strides
@@ -68,6 +69,9 @@ class BroadcastTo(
             rows,
         )
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
+
 
 class Cast(
     Op,
@@ -97,10 +101,24 @@ class Cast(
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
         return RowSlice(self, (rows,), rows)
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
+
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        """Of complex numbers that become real, the real part changes."""
+        return wrap(convert_node(tangent.node, self.dtype))
+
 
 def cast_node(node: Node, dtype: DType) -> Node:
     """`node` as `dtype`; itself when it has that dtype already."""
     return node if node.dtype == dtype else make(Cast(dtype), (node,))
+
+
+def convert_node(node: Node, dtype: DType) -> Node:
+    """`node` as `dtype`; of complex numbers that become real, the real part."""
+    if node.dtype.kind == "c" and dtype.kind != "c":
+        node = make(ELEMENTWISE["real"], (node,))
+    return cast_node(node, dtype)
 
 
 def cast_to_common(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -175,6 +193,20 @@ class Linspace(
         shapes = [shape for shape, _ in types]
         return f"operands have shapes {shapes}; they must have no axes" if any(shapes) else None
 
+    def pullback(
+        self, cotangent: Array, result: Array, start: Array, stop: Array
+    ) -> tuple[Array, Array]:
+        """Each number is a mean of the ends, weighted by how near they are."""
+        to_stop = e.multiply(cotangent, emit(self, 0.0, 1.0))
+        return e.subtract(cotangent, to_stop), to_stop
+
+    def pushforward(
+        self, tangents: tuple[Array | None, ...], result: Array, start: Array, stop: Array
+    ) -> Array:
+        """An end that is an integer stands still."""
+        ends = [scalar(0, self.dtype, "linspace") if t is None else t.node for t in tangents]
+        return wrap(make(self, tuple(ends)))
+
 
 class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
     """Ones on diagonal `offset`, zeros elsewhere."""
@@ -200,6 +232,9 @@ class Copy(
     gradient=Gradient.LINEAR,
 ):
     """A copy of operand 0 in memory of its own."""
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
 
 
 @explain_bad_calls

@@ -148,6 +148,13 @@ class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient
 class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE, gradient=Gradient.LINEAR):
     """The operand itself, printed when it is computed."""
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
+
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        """Derivatives are not printed."""
+        return tangent
+
     max_rows: int | None
     max_columns: int | None
     header: str | None

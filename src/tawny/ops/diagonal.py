@@ -14,8 +14,7 @@ from tawny.op import ELEMENTWISE, Gradient, Op, Type, ViewStrides
 from tawny.operator import check_like, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
-from tawny.ops.indexing import positions
-from tawny.ops.joining import Pad
+from tawny.ops.indexing import pad_node, positions, scatter_add
 from tawny.ops.movement import expand_node, flatten_node, transpose_node
 from tawny.shape import Shape, as_int, as_shape, ordered_axes
 
@@ -43,6 +42,12 @@ class Diagonal(Op, name="diagonal", oracle="numpy.diagonal", gradient=Gradient.L
         if not -shape[-2] <= self.offset <= shape[-1]:
             return f"offset is {self.offset}; expected {-shape[-2]} to {shape[-1]}"
         return None
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        rows = positions(result.shape[-1], max(-self.offset, 0))
+        columns = positions(result.shape[-1], max(self.offset, 0))
+        plane = (x.ndim - 2, x.ndim - 1)
+        return wrap(scatter_add(cotangent.node, x.shape, plane, plane[0], (rows, columns)))
 
 
 @public()
@@ -101,7 +106,7 @@ def _with_diagonal(node: Node, k: int) -> Node:
     on_diagonal = make(Eye(n, n, 0, dt.BOOL))
     square = make(ELEMENTWISE["where"], (on_diagonal, node, zero))
     above, below = max(k, 0), max(-k, 0)
-    return make(Pad(((below, above), (above, below))), (square, zero)) if k else square
+    return pad_node(square, ((below, above), (above, below)), 0) if k else square
 
 
 def _triangle(rows: int, columns: int, k: int) -> Node:

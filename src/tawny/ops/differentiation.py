@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.node import Node, Part, make, remake, toposort
 from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, ViewStrides, floating, inexact
-from tawny.operator import scalar_op
+from tawny.operator import emit, scalar_op
+from tawny.ops import elementwise as e
 from tawny.scalar import Prim, Scalar, call, select
 from tawny.shape import Shape
 
@@ -29,6 +33,9 @@ class Argument(
 
     def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
         return ViewStrides(0, tuple(strides))
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
 
 
 class StopGradient(Op, name="stop_gradient", gradient=Gradient.ZERO):
@@ -76,6 +83,30 @@ def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
     return select(call(Prim.EQ, x, 0.0), 0.0, x / y)
 
 
+_ZERO_SAFE: Final = ContextVar("zero_safe", default=False)
+
+
+@contextmanager
+def keep_zeros(masked: bool) -> Generator[None]:
+    """Pullbacks inside keep cotangents of zero, if these are `masked` by `where`.
+
+    What a pullback multiplies a cotangent with may be infinite or NaN behind the branch that was
+    not taken.
+    """
+    token = _ZERO_SAFE.set(masked)
+    try:
+        yield
+    finally:
+        _ZERO_SAFE.reset(token)
+
+
+def scale_cotangent(cotangent: Array, factor: Array) -> Array:
+    """A cotangent times a factor: in a pullback what `multiply` is elsewhere; see `keep_zeros`."""
+    if _ZERO_SAFE.get():
+        return emit(quiet_multiply, cotangent, factor)
+    return e.multiply(cotangent, factor)
+
+
 @scalar_op(
     dtype=floating,
     domain=Domain(0.0, 8.0),
@@ -90,6 +121,29 @@ def distance(x: Scalar) -> Scalar:
     return call(Prim.SQRT, x)
 
 
+Derivative = Array | None
+"""A cotangent or a tangent; None is zero."""
+
+
+class GivenRule:
+    """A derivative that is a Python object, which equals no other.
+
+    It gives cotangents from cotangents, or tangents from tangents.
+    """
+
+    def pullback(
+        self, cotangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> Sequence[Derivative]:
+        """Cotangents of the operands."""
+        raise NotImplementedError
+
+    def pushforward(
+        self, tangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
+    ) -> Sequence[Derivative]:
+        """Tangents of the results."""
+        raise NotImplementedError
+
+
 class DerivativeMarker(Op, saved=False):
     """Results whose derivative is not that of the ops that made them.
 
@@ -98,8 +152,7 @@ class DerivativeMarker(Op, saved=False):
     """
 
     results: int
-    rule: Hashable
-    """How it is differentiated; a Python object."""
+    rule: GivenRule
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
         return types[: self.results]
@@ -117,16 +170,36 @@ def remove_markers(nodes: Sequence[Node]) -> list[Node]:
     return [new[n] for n in nodes]
 
 
-class CustomReverse(DerivativeMarker, name="custom_vjp", arity=None, gradient=Gradient.RULE):
+class CustomReverse(DerivativeMarker, name="custom_vjp", arity=None):
     """Results with a derivative in reverse mode that the user gives."""
 
+    def pullback(
+        self, cotangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
+    ) -> Sequence[Derivative]:
+        return self.rule.pullback(cotangents, results, operands)
 
-class CustomForward(DerivativeMarker, name="custom_jvp", arity=None, gradient=Gradient.RULE):
+
+class CustomForward(DerivativeMarker, name="custom_jvp", arity=None):
     """Results with a derivative in forward mode that the user gives."""
 
+    def pushforward(
+        self, tangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
+    ) -> Sequence[Derivative]:
+        return self.rule.pushforward(tangents, results, operands)
 
-class Checkpoint(DerivativeMarker, name="checkpoint", arity=None, gradient=Gradient.RULE):
+
+class Checkpoint(DerivativeMarker, name="checkpoint", arity=None):
     """Results that the derivative computes again instead of keeping what they are made from."""
+
+    def pullback(
+        self, cotangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
+    ) -> Sequence[Derivative]:
+        return self.rule.pullback(cotangents, results, operands)
+
+    def pushforward(
+        self, tangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
+    ) -> Sequence[Derivative]:
+        return self.rule.pushforward(tangents, results, operands)
 
 
 class Again(Op, name="again", arity=2, overwrites=Overwrites.FIRST, gradient=Gradient.LINEAR):
@@ -134,3 +207,8 @@ class Again(Op, name="again", arity=2, overwrites=Overwrites.FIRST, gradient=Gra
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dtypes[0]
+
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, after: Array
+    ) -> tuple[Array, None]:
+        return cotangent, None

@@ -697,11 +697,23 @@ def logical_not(x: Scalar) -> Scalar:
 # --------------------------------------------------------------------- complex
 
 
+def _conjugate(derivative: Array, y: Array, x: Array) -> Array:
+    return conj(derivative)
+
+
+def _real_pushforward(tangent: Array, y: Array, x: Array) -> Array:
+    return real(tangent)
+
+
+def _imag_pushforward(tangent: Array, y: Array, x: Array) -> Array:
+    return imag(tangent)
+
+
 @elementwise(
     "conjugate",
     dtype=numeric,
-    pullback=lambda cotangent, y, x: conj(cotangent),
-    pushforward=lambda tangent, y, x: conj(tangent),
+    pullback=_conjugate,
+    pushforward=_conjugate,
     traits=Trait.INVOLUTION,
 )
 def conj(x: Scalar) -> Scalar:
@@ -712,7 +724,7 @@ def conj(x: Scalar) -> Scalar:
 @elementwise(
     dtype=magnitude,
     pullback=lambda cotangent, y, x: cotangent,
-    pushforward=lambda tangent, y, x: real(tangent),
+    pushforward=_real_pushforward,
 )
 def real(x: Scalar) -> Scalar:
     """Real part."""
@@ -722,7 +734,7 @@ def real(x: Scalar) -> Scalar:
 @elementwise(
     dtype=magnitude,
     pullback=lambda cotangent, y, x: multiply(cotangent, -1j) if _is_complex(x) else None,
-    pushforward=lambda tangent, y, x: imag(tangent),
+    pushforward=_imag_pushforward,
 )
 def imag(x: Scalar) -> Scalar:
     """Imaginary part; zero for real arrays."""

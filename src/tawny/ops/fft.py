@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
-from tawny.node import Node, make
+from tawny.node import Node, constant, make
 from tawny.op import Gradient, Op, Type
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, astype, copy
+from tawny.ops.indexing import Slice, pad_node
 from tawny.ops.movement import roll
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replace_size
 
@@ -60,6 +63,10 @@ class FFT(Transform, name="fft", oracle="numpy.fft.fftn", gradient=Gradient.LINE
 
     inverse: bool
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """The matrix is symmetric, so a cotangent takes the same transform."""
+        return _resize(emit(self, cotangent), x.shape)
+
 
 class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn", gradient=Gradient.LINEAR):
     """Transform of real values: only the half of the last axis that says all."""
@@ -77,6 +84,12 @@ class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn", gradient=Gradien
             return f"sizes are {self.sizes}; expected at least 1 for each axis"
         return super().mistake(types)
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """The inverse adds the mirror images, so the elements that have one go in by half."""
+        inverse = InverseRealFFT(self.sizes, self.axes, SWAPPED[self.norm])
+        halved = e.multiply(e.conj(cotangent), _mirror_weights(self, cotangent, 0.5))
+        return _resize(emit(inverse, halved), x.shape)
+
 
 class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn", gradient=Gradient.LINEAR):
     """Real values from the half that their transform is given by."""
@@ -85,6 +98,32 @@ class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn", gradien
         (dtype,) = dtypes
         several = dt.real_dtype(dt.complex_dtype(dtype))
         return several if len(self.axes) > 1 else dt.real_dtype(dt.inexact_dtype(dtype))
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """An element that stands for its mirror image too counts twice."""
+        half = e.conj(emit(RealFFT(self.sizes, self.axes, SWAPPED[self.norm]), cotangent))
+        return _resize(e.multiply(half, _mirror_weights(self, half, 2.0)), x.shape)
+
+
+def _mirror_weights(op: Transform, half: Array, mirrored: float) -> Array:
+    """`mirrored` where an element of `half` has a mirror image; 1 at the ends that have none."""
+    n, axis = op.sizes[-1], op.axes[-1]
+    values = np.full(n // 2 + 1, mirrored, dt.real_dtype(half.dtype))
+    values[0] = 1
+    if n % 2 == 0:
+        values[-1] = 1
+    return wrap(constant(values.reshape(-1, *(1,) * (half.ndim - 1 - axis))))
+
+
+def _resize(x: Array, shape: Shape) -> Array:
+    """`x` cut or padded with zeros to `shape`: the transpose of doing the opposite."""
+    node = x.node
+    kept = tuple(map(min, node.shape, shape))
+    if kept != node.shape:
+        node = make(Slice(tuple((0, n, 1) for n in kept)), (node,))
+    if kept != shape:
+        node = pad_node(node, [(0, n - k) for n, k in zip(shape, kept, strict=True)], 0)
+    return wrap(node)
 
 
 def _check_norm(op: str, norm: object) -> str:

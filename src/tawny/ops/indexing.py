@@ -1,35 +1,51 @@
-"""Indexing: parts of arrays, by NumPy's rules.
+"""Parts of arrays: taken out, put in and surrounded; ops that are each other's transposes.
 
-A key is worked out once, into a `Selection`: a range along every axis, and index arrays that
-pick along some of them.  Reading it is a `Slice`, a `Reshape` and a `Gather`; writing it is a
-`Scatter` (see `tawny.ops.scatter`).
+A range along every axis, and index arrays that pick along some of them, say which part; the
+indices that sort are such an array.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from types import EllipsisType
-from typing import Any, Final, SupportsIndex
+from collections.abc import Hashable, Sequence
+from typing import Final
 
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, view_of, wrap
-from tawny.dtype import DType, as_dtype, check_categories
-from tawny.errors import index_error, needs_values, type_error, value_error
-from tawny.node import Node, Value, constant, make, variables
-from tawny.op import Gradient, Op, Trait, Type, ViewStrides
-from tawny.operator import public
+from tawny.array import Array, wrap
+from tawny.dtype import DType, check_categories
+from tawny.errors import type_error, value_error
+from tawny.node import Constant, Node, make, scalar
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait, Type, ViewStrides, dtype_mismatch
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Arange, Cast
-from tawny.ops.movement import expand_node, flatten_node, reshape_node
+from tawny.ops.creation import Arange, Cast, cast_node
+from tawny.ops.differentiation import scale_cotangent
+from tawny.ops.movement import (
+    broadcast_node,
+    expand_dims,
+    flip,
+    flip_node,
+    moveaxis,
+    reshape,
+    reshape_node,
+    zeros_node,
+)
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
-from tawny.shape import Shape, as_shape, broadcast, normalise_axis
+from tawny.shape import Shape, broadcast, size
 
 Range = tuple[int, int, int]
 """Start, length and step along an axis."""
+
+Indices = tuple[Node, ...]
+Pair = tuple[Array, Array]
+
+COMBINE: Final = {
+    "add": ELEMENTWISE["add"],
+    "mul": ELEMENTWISE["multiply"],
+    "min": ELEMENTWISE["minimum"],
+    "max": ELEMENTWISE["maximum"],
+}
+"""What each mode but "set" makes of an old element and a value."""
 
 
 class Slice(
@@ -66,6 +82,21 @@ class Slice(
     def mistake(self, types: Sequence[Type]) -> str | None:
         return range_mistake(self.ranges, types[0][0])
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """A contiguous part is padded with zeros, a backwards one after turning it round."""
+        if any(abs(step) != 1 for _, _, step in self.ranges):
+            scatter = Scatter(self.ranges, (), 0, "add")
+            return wrap(make(scatter, (zeros_node(x.shape, cotangent.dtype), cotangent.node)))
+        backwards = tuple(a for a, (_, _, step) in enumerate(self.ranges) if step < 0)
+        widths: list[tuple[int, int]] = []
+        for (start, length, step), n in zip(self.ranges, x.shape, strict=True):
+            first = start if step > 0 else start - length + 1
+            widths.append((first, n - first - length))
+        turned = flip_node(cotangent.node, backwards)
+        if turned.shape == x.shape:
+            return wrap(turned)
+        return wrap(pad_node(turned, widths, 0))
+
 
 class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=Gradient.LINEAR):
     """Elements of operand 0 at the places that the other operands, broadcast together, give.
@@ -101,6 +132,136 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
         if problem is None and list(self.axes) != sorted(self.axes):
             return f"axes are {self.axes}; expected in order"
         return problem
+
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, *indices: Array
+    ) -> list[Array | None]:
+        """An element that was taken several times gets the sum of their cotangents."""
+        places = tuple([i.node for i in indices])
+        added = scatter_add(cotangent.node, x.shape, self.axes, self.place, places)
+        return [wrap(added), *[None] * len(indices)]
+
+
+class Scatter(
+    Op,
+    name="scatter",
+    arity=None,
+    overwrites=Overwrites.FIRST,
+    oracle="numpy.ufunc.at",
+):
+    """Operand 0 with operand 1 put into, or combined with, a part of it.
+
+    The part is what `Slice(ranges)` and then `Gather(axes, place)` by operands 2 and up would
+    take; operand 1 broadcasts to its shape.  Where indices repeat, "set" keeps the last value and
+    the other modes ("add", "mul", "min", "max") take in every one.
+
+    So only the last value of a place gets a cotangent of "set".  "add" passes its cotangent to
+    every value, "mul" scales it by all the other factors, "min" and "max" share it equally among
+    the old element and the values that reach the extreme.
+    """
+
+    ranges: tuple[Range, ...]
+    axes: tuple[int, ...]
+    place: int
+    mode: str
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        shape, value, *indices = shapes
+        check_ranges("scatter", self.ranges, shape)
+        lengths = tuple(length for _, length, _ in self.ranges)
+        part = gather_shape("scatter", lengths, self.axes, self.place, indices)
+        if not fits(value, part):
+            raise value_error(
+                "scatter", f"operand 1 has shape {value}, which does not broadcast to {part}"
+            )
+        return shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_indices("scatter", dtypes[2:], 2)
+        if dtypes[1] != dtypes[0]:
+            raise type_error(
+                "scatter",
+                f"operand 1 has dtype {dtypes[1]}; it must be that of operand 0, {dtypes[0]}",
+            )
+        return dtypes[0]
+
+    def may_fail(self, dtype: DType) -> bool:
+        """Where an index lies outside its axis."""
+        return bool(self.axes)
+
+    def failure_cause(self, operands: Sequence[Hashable]) -> Hashable | None:
+        return (*operands[2:], *[self.ranges[axis][1] for axis in self.axes])
+
+    def operand_counts(self) -> Sequence[int]:
+        return (2 + len(self.axes),)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = super().mistake(types)
+        if problem is None and list(self.axes) != sorted(self.axes):
+            return f"axes are {self.axes}; expected in order"
+        modes = ("set", *COMBINE)
+        if problem is None and self.mode not in modes:
+            return f"mode is {self.mode!r}; expected one of {modes}"
+        return problem or range_mistake(self.ranges, types[0][0])
+
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, value: Array, *indices: Array
+    ) -> list[Array | None]:
+        places = tuple([i.node for i in indices])
+        match self.mode:
+            case "add":
+                pair = cotangent, _part(self, cotangent, places)
+            case "set":
+                pair = _pull_back_set(self, cotangent, places)
+            case "mul":
+                pair = _pull_back_mul(self, cotangent, x, value, places)
+            case _:
+                pair = _pull_back_extremum(self, cotangent, result, x, value, places)
+        return [*pair, *[None] * len(indices)]
+
+
+class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=Gradient.LINEAR):
+    """Operand 0 with elements before and after it along each axis, all of them operand 1."""
+
+    widths: tuple[tuple[int, int], ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        shape, fill = shapes
+        if fill:
+            raise value_error(
+                "pad", f"operand 1 has shape {fill}; the fill value must have no axes"
+            )
+        return tuple(n + b + a for n, (b, a) in zip(shape, self.widths, strict=True))
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dtypes[0]
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        rank = len(types[0][0])
+        if len(self.widths) != rank:
+            return f"widths are {self.widths}; operand 0 has {rank} axes"
+        return dtype_mismatch(types)
+
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, fill: Array
+    ) -> tuple[Array, Array | None]:
+        """The fill value, which was repeated, gets what stands around the array."""
+        ranges = tuple((before, n, 1) for (before, _), n in zip(self.widths, x.shape, strict=True))
+        inside = wrap(make(Slice(ranges), (cotangent.node,)))
+        if isinstance(fill.node.op, Constant):
+            return inside, None
+        nothing = scalar(0, cotangent.dtype, "pad")
+        return inside, wrap(make(Scatter(ranges, (), 0, "set"), (cotangent.node, nothing)))
+
+
+class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"):
+    """Indices that sort along `axis`, equal elements in the order they came."""
+
+    axis: int
+    descending: bool
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dt.INT64
 
 
 def range_mistake(ranges: tuple[Range, ...], shape: Shape) -> str | None:
@@ -144,287 +305,14 @@ def gather_shape(
     return (*left[:place], *broadcast(op, indices or [()]), *left[place:])
 
 
-# ------------------------------------------------------------------------ keys
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a key selects from an array; axes count after its new axes are put in."""
-
-    expanded: Shape
-    """The array's shape with its new axes, which have size 1."""
-    new: tuple[int, ...]
-    """The new axes."""
-    ranges: tuple[Range, ...]
-    dropped: tuple[int, ...]
-    """Axes given by an integer, which the result has not."""
-    axes: tuple[int, ...]
-    """Axes given by an index array."""
-    indices: tuple[Node, ...]
-    together: bool
-    """Whether the result's axes for the index arrays stand where these did, and not in front."""
-
-    @property
-    def lengths(self) -> Shape:
-        """Sizes of the ranges."""
-        return tuple(length for _, length, _ in self.ranges)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the ranges are all of the array, in order."""
-        return all(r == (0, n, 1) for r, n in zip(self.ranges, self.expanded, strict=True))
-
-    @property
-    def place(self) -> int:
-        """How many axes stand before those of the index arrays."""
-        return self.axes[0] if self.axes and self.together else 0
-
-    def gather(self) -> Gather:
-        """The op that picks, once the integers' axes are dropped."""
-        fewer = [sum(d < a for d in self.dropped) for a in self.axes]
-        place = self.place - fewer[0] if self.axes and self.together else 0
-        return Gather(tuple(a - f for a, f in zip(self.axes, fewer, strict=True)), place)
-
-
-Item = None | EllipsisType | slice | int | Node | Value
-"""A part of a key: index arrays are nodes, boolean masks are values."""
-
-
-def select(key: Any, shape: Shape, op: str) -> Selection:
-    """Work out `key` on an array of `shape`."""
-    items = [_item(part, op) for part in parts_of(key)]
-    used = sum(map(_axes_used, items))
-    if used > len(shape):
-        raise index_error(
-            op, f"operand 0 has shape {shape}; {used} indices came and at most {len(shape)} fit"
-        )
-    if sum(i is Ellipsis for i in items) > 1:
-        raise index_error(op, "a key may have one '...', not several")
-    if not any(i is Ellipsis for i in items):
-        items.append(Ellipsis)
-    walk = _KeyReader(op, shape)
-    for position, item in enumerate(items):
-        walk.take(position, item, len(shape) - used)
-    return walk.selection()
-
-
-def parts_of(key: Any) -> tuple[Any, ...]:
-    """The items of a key, which is one item unless it is a tuple."""
-    return key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
-
-
-class _KeyReader:
-    """A pass over a key, an item at a time, along the array's axes."""
-
-    def __init__(self, op: str, shape: Shape) -> None:
-        self.op = op
-        self.shape = shape
-        self.axis = 0
-        self.sizes: list[int] = []
-        self.ranges: list[Range] = []
-        self.new: list[int] = []
-        self.dropped: list[int] = []
-        self.axes: list[int] = []
-        self.indices: list[Node] = []
-        self.picked: list[int] = []
-
-    def selection(self) -> Selection:
-        spread = self.picked[-1] - self.picked[0] + 1 if self.picked else 0
-        _check_broadcast(self.op, self.indices)
-        return Selection(
-            expanded=tuple(self.sizes),
-            new=tuple(self.new),
-            ranges=tuple(self.ranges),
-            dropped=tuple(self.dropped),
-            axes=tuple(self.axes),
-            indices=tuple(self.indices),
-            together=spread == len(set(self.picked)),
-        )
-
-    def take(self, position: int, item: Item, omitted: int) -> None:
-        if item is None:
-            self.insert()
-        elif isinstance(item, EllipsisType):
-            for _ in range(omitted):
-                self.range(slice(None))
-        elif isinstance(item, slice):
-            self.range(item)
-        elif isinstance(item, int):
-            self.picked.append(position)
-            self.integer(item)
-        elif isinstance(item, Node):
-            self.picked.append(position)
-            check_bounds(self.op, self.axis, self.shape[self.axis], item)
-            self.pick(item)
-        elif item.ndim:
-            self.picked.append(position)
-            self.mask(item)
-        else:
-            self.picked.append(position)
-            self.insert()
-            self.new_index(constant(np.zeros(int(item), np.int64)))
-
-    def advance(self, extent: Range) -> None:
-        self.sizes.append(self.shape[self.axis])
-        self.ranges.append(extent)
-        self.axis += 1
-
-    def insert(self) -> None:
-        self.new.append(len(self.sizes))
-        self.sizes.append(1)
-        self.ranges.append((0, 1, 1))
-
-    def range(self, part: slice) -> None:
-        n = self.shape[self.axis]
-        start, stop, step = _bounds(part, n, self.op)
-        length = len(range(start, stop, step))
-        if length > 1:
-            self.advance((start, length, step))
-        else:
-            self.advance((start, 1, 1) if length else (0, 0, 1))
-
-    def integer(self, index: int) -> None:
-        n = self.shape[self.axis]
-        if not -n <= index < n:
-            raise _out_of_bounds(self.op, index, self.axis, n)
-        self.dropped.append(len(self.sizes))
-        self.advance((index % n, 1, 1))
-
-    def pick(self, index: Node) -> None:
-        self.axes.append(len(self.sizes))
-        self.indices.append(index)
-        self.advance((0, self.shape[self.axis], 1))
-
-    def new_index(self, index: Node) -> None:
-        self.axes.append(len(self.sizes) - 1)
-        self.indices.append(index)
-
-    def mask(self, mask: Value) -> None:
-        covered = self.shape[self.axis : self.axis + mask.ndim]
-        if mask.ndim != len(covered) or any(
-            m not in (0, n) for m, n in zip(mask.shape, covered, strict=True)
-        ):
-            raise index_error(
-                self.op,
-                f"operand 0 has shape {self.shape}; a boolean index of shape {mask.shape} must "
-                f"have the shape of the axes it covers, {covered}, or sizes of 0",
-            )
-        for index in mask.nonzero():
-            self.pick(constant(index))
-
-
-def _axes_used(item: Item) -> int:
-    """How many axes of the array an item of a key takes up."""
-    if isinstance(item, np.ndarray):
-        return item.ndim
-    return 0 if item is None or item is Ellipsis else 1
-
-
-def _item(part: Any, op: str) -> Item:
-    """An item of a key in its plain form."""
-    if part is None or part is Ellipsis or isinstance(part, slice):
-        return part  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(part, (bool, np.bool_)):
-        return np.array(part)
-    if not isinstance(part, (Array, np.ndarray)) and isinstance(part, SupportsIndex):
-        return operator.index(part)
-    node = index_node(part, op)
-    if node.dtype == dt.BOOL:
-        if 0 in node.shape:  # it selects nothing, whatever its values
-            return np.zeros(node.shape, bool)
-        return known_value(
-            part if isinstance(part, Array) else wrap(node),
-            op,
-            "the number of elements a boolean index selects must be known: "
-            "use np.where(mask, x, y), or x.at[mask].add(v)",
-        )
-    if not node.shape and node.value is not None:
-        return int(node.value)
-    return node
-
-
-def index_node(part: Any, op: str) -> Node:
-    """A boolean or integer array of a key as a node."""
-    if isinstance(part, (str, bytes)) or not isinstance(part, (Array, np.ndarray, Sequence)):
-        raise index_error(
-            op,
-            f"{part!r} is not an index; accepted: integers, slices, '...', None, and integer or "
-            "boolean arrays",
-        )
-    node = lift(part, op)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(part, Sequence) and 0 in node.shape:
-        return constant(np.zeros(node.shape, np.int64))
-    if node.dtype.kind not in "biu":
-        raise index_error(
-            op, f"an index array has dtype {node.dtype}; accepted: integer and boolean dtypes"
-        )
-    return node
-
-
-def _bounds(part: slice, n: int, op: str) -> tuple[int, int, int]:
-    for bound in (part.start, part.stop, part.step):
-        if isinstance(bound, Array) and not bound.node.known:
-            raise needs_values(
-                op,
-                variables([bound.node]),
-                "the length of a slice must be known: "
-                "use np.take(x, start + np.arange(length), axis=axis)",
-            )
-    try:
-        return part.indices(n)
-    except ValueError:
-        raise value_error(op, "the step of a slice is 0; it must be positive or negative") from None
-    except TypeError:
-        raise type_error(
-            op, f"{part} has bounds that are not integers; accepted: integers and None"
-        ) from None
-
-
-def _out_of_bounds(op: str, index: int, axis: int, n: int) -> IndexError:
-    accepted = f"{-n} to {n - 1}" if n else "none, since it is empty"
-    return index_error(
-        op, f"index {index} is out of bounds for axis {axis} of size {n}; accepted: {accepted}"
+def fits(shape: Shape, target: Shape) -> bool:
+    """Whether an array of `shape` broadcasts to `target`."""
+    return len(shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False)
     )
 
 
-def check_bounds(op: str, axis: int, n: int, index: Node) -> None:
-    """Refuse a constant index array that leaves an axis of size `n`."""
-    if index.value is None or not index.value.size:
-        return
-    low, high = int(index.value.min()), int(index.value.max())
-    if low < -n or high >= n:
-        raise _out_of_bounds(op, low if low < -n else high, axis, n)
-
-
-def _check_broadcast(op: str, indices: Sequence[Node]) -> None:
-    try:
-        broadcast(op, [n.shape for n in indices] or [()])
-    except ValueError:
-        listed = " and ".join(str(n.shape) for n in indices)
-        raise index_error(
-            op,
-            f"index arrays of shapes {listed} do not broadcast together; accepted: "
-            "shapes that agree from the last axis, or are 1",
-        ) from None
-
-
-# --------------------------------------------------------------------- reading
-
-
-@public()
-def getitem(x: ArrayLike, key: Any, /) -> Array:
-    """`x[key]`, by NumPy's rules; index arrays may depend on variables, boolean ones may not."""
-    node = lift(x, "getitem")
-    chosen = select(key, node.shape, "getitem")
-    ranges = tuple(r for a, r in enumerate(chosen.ranges) if a not in chosen.new)
-    if not chosen.whole:
-        node = make(Slice(ranges), (node,))
-    node = reshape_node(
-        node, tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped)
-    )
-    if chosen.axes:
-        node = make(chosen.gather(), (node, *chosen.indices))
-    return view_of(x, node)
+# ----------------------------------------------------------------------- nodes
 
 
 def slice_node(node: Node, axis: int, part: slice) -> Node:
@@ -443,125 +331,165 @@ def take_node(node: Node, axis: int, indices: Node) -> Node:
     return make(Gather((axis,), axis), (node, indices))
 
 
-def integers(indices: ArrayLike, op: str) -> Node:
-    """Indices given to a function, as an integer node."""
-    node = lift(indices, op, 1)
-    if isinstance(indices, Sequence) and 0 in node.shape:
-        return constant(np.zeros(node.shape, np.int64))
-    if node.dtype == dt.BOOL:
-        return make(Cast(dt.INT64), (node,))
-    check_indices(op, [node.dtype], 1)
-    return node
-
-
-@public()
-def take(
-    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = None, mode: str = "raise"
-) -> Array:
-    """Elements of `a` at `indices` along `axis`, or of the flattened array.
-
-    Indices outside are refused ("raise"), taken around ("wrap") or moved to the end ("clip").
-    """
-    node, places = lift(a, "take"), integers(indices, "take")
-    if axis is None or not node.shape:
-        node, axis = flatten_node(node), axis or 0
-    along = normalise_axis(axis, len(node.shape), "take")
-    n = node.shape[along]
-    if mode == "wrap":
-        places = e.remainder(wrap(places), max(n, 1)).node
-    elif mode == "clip":
-        places = e.clip(wrap(places), 0, max(n - 1, 0)).node
-    elif mode != "raise":
-        raise value_error("take", f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
-    check_bounds("take", along, n, places)
-    return store(out, wrap(take_node(node, along, places)), "take")
-
-
-def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...]:
-    """Index arrays for every axis of `node`: `indices` along `axis`, its own places elsewhere."""
-    rank = len(node.shape)
-    if len(indices.shape) != rank:
-        raise value_error(
-            op,
-            f"operand 1 has shape {indices.shape}; it must have as many axes as operand 0, "
-            f"of shape {node.shape}",
-        )
-    check_bounds(op, axis, node.shape[axis], indices)
-    return tuple(
-        indices if a == axis else expand_node(positions(n), [i for i in range(rank) if i != a])
-        for a, n in enumerate(node.shape)
-    )
-
-
 def positions(n: int, start: int = 0) -> Node:
     """`n` integers from `start` on."""
     return make(Arange(start, 1, n, dt.INT64))
 
 
-@public()
-def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Elements of `arr` at `indices`, which say a place along `axis` for every other position."""
-    node, given = lift(arr, "take_along_axis"), lift(indices, "take_along_axis", 1)
-    if given.dtype == dt.BOOL:
-        raise index_error("take_along_axis", "operand 1 has dtype bool; accepted: integers")
-    places = integers(indices, "take_along_axis")
-    if axis is None:
-        node, axis = flatten_node(node), 0
-    along = normalise_axis(axis, len(node.shape), "take_along_axis")
-    everywhere = along_axis(node, places, along, "take_along_axis")
-    return wrap(make(Gather(tuple(range(len(everywhere))), 0), (node, *everywhere)))
+def pad_node(node: Node, widths: Sequence[tuple[int, int]], fill: float) -> Node:
+    """`node` with a number around it."""
+    return make(Pad(tuple(widths)), (node, scalar(fill, node.dtype, "pad")))
 
 
-@public()
-def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
-    """1 at the place each element of `x` names along a new axis, 0 elsewhere.
-
-    - `x`: integers; those that name no place give zeros alone.
-    - `num_classes`: the size of the new axis.
-    - `dtype`: the dtype of the result; float64 when None.
-    - `axis`: where the new axis goes; by default it is the last.
-
-    Gives an array with one axis more than `x`.
-
-        np.one_hot([0, 2], 3).numpy().tolist()        # -> [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-    node = lift(x, "one_hot")
-    check_categories("one_hot", 0, node.dtype, dt.INTEGER)
-    (count,) = as_shape(num_classes, "one_hot", "num_classes")
-    rank = len(node.shape) + 1
-    along = normalise_axis(axis, rank, "one_hot")
-    classes = expand_node(positions(count), [a for a in range(rank) if a != along])
-    hot = e.equal(wrap(expand_node(node, (along,))), wrap(classes))
-    wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "one_hot")
-    return hot if wanted == dt.BOOL else wrap(make(Cast(wanted), (hot.node,)))
-
-
-# --------------------------------------------------------------- finding places
-
-
-def _nonzero(x: ArrayLike, op: str) -> Value:
-    array = x if isinstance(x, Array) else wrap(constant(as_value(x, op)))
-    return known_value(
-        array, op, "how many elements are not zero must be known: use np.where(x, a, b)"
+def scatter_add(
+    cotangent: Node, shape: Shape, axes: tuple[int, ...], place: int, indices: tuple[Node, ...]
+) -> Node:
+    """The transpose of `Gather(axes, place)` by `indices`, from an array of `shape`."""
+    ranges = tuple((0, n, 1) for n in shape)
+    return make(
+        Scatter(ranges, axes, place, "add"),
+        (zeros_node(shape, cotangent.dtype), cotangent, *indices),
     )
 
 
-@public()
-def nonzero(a: ArrayLike) -> tuple[Array, ...]:
-    """Indices of the elements that are not zero, an array for each axis."""
-    value = _nonzero(a, "nonzero")
-    if not value.ndim:
-        raise value_error("nonzero", "operand 0 has no axes; use np.atleast_1d(x)")
-    return tuple(wrap(constant(i)) for i in value.nonzero())
+# ------------------------------------------------------- cotangents of updates
 
 
-@public()
-def argwhere(a: ArrayLike) -> Array:
-    """Indices of the elements that are not zero, a row for each."""
-    return wrap(constant(np.argwhere(_nonzero(a, "argwhere"))))
+def _part(op: Scatter, x: Array, indices: Indices) -> Array:
+    """The part of `x` that is updated."""
+    node = x.node
+    if any(r != (0, n, 1) for r, n in zip(op.ranges, x.shape, strict=True)):
+        node = make(Slice(op.ranges), (node,))
+    return wrap(make(Gather(op.axes, op.place), (node, *indices)) if op.axes else node)
 
 
-@public()
-def flatnonzero(a: ArrayLike) -> Array:
-    """Indices, in the flattened array, of the elements that are not zero."""
-    return wrap(constant(np.flatnonzero(_nonzero(a, "flatnonzero"))))
+def _with(op: Scatter, mode: str, x: Array, value: Node, indices: Indices) -> Array:
+    """`x` with the same part updated in another way."""
+    return wrap(make(Scatter(op.ranges, op.axes, op.place, mode), (x.node, value, *indices)))
+
+
+def _pull_back_set(op: Scatter, cotangent: Array, indices: Indices) -> Pair:
+    kept = _with(op, "set", cotangent, scalar(0, cotangent.dtype, "scatter"), indices)
+    passed = _part(op, cotangent, indices)
+    if _repeats(op, indices):
+        passed = e.where(_is_last(op, indices), passed, 0)
+    return kept, passed
+
+
+def _pull_back_mul(op: Scatter, cotangent: Array, x: Array, value: Array, indices: Indices) -> Pair:
+    factor = _part(op, x, indices)
+    if _repeats(op, indices):
+        factor = e.multiply(factor, _other_factors(op, value, factor.shape, indices))
+    passed = scale_cotangent(_part(op, cotangent, indices), factor)
+    return _with(op, "mul", cotangent, value.node, indices), passed
+
+
+def _pull_back_extremum(
+    op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices
+) -> Pair:
+    old, new = e.equal(x, y), e.equal(value, _part(op, y, indices))
+    count = _with(op, "add", _number(old, x), _number(new, x).node, indices)
+    share = e.divide(cotangent, count)
+    return e.where(old, share, 0), e.where(new, _part(op, share, indices), 0)
+
+
+def _number(truth: Array, x: Array) -> Array:
+    return wrap(make(Cast(x.dtype), (truth.node,)))
+
+
+# ------------------------------------------------------------ repeated indices
+
+
+def _lengths(op: Scatter) -> Shape:
+    """Sizes of the axes that the index arrays pick from."""
+    return tuple(op.ranges[a][1] for a in op.axes)
+
+
+def _repeats(op: Scatter, indices: Indices) -> bool:
+    """Whether a place may come twice; only constant indices tell that none does."""
+    if not indices or size(broadcast("scatter", [i.shape for i in indices])) < 2:
+        return False
+    values = [i.value for i in indices if i.value is not None]
+    if len(values) < len(indices):
+        return True
+    places = np.zeros((), np.int64)
+    for value, n in zip(values, _lengths(op), strict=True):
+        places = places * n + value.astype(np.int64) % n
+    return np.unique(places).size < places.size
+
+
+def _places(op: Scatter, indices: Indices) -> Array:
+    """Where each value goes, as a number of the flattened indexed axes."""
+    numbers = [
+        e.remainder(wrap(cast_node(i, dt.INT64)), n)
+        for i, n in zip(indices, _lengths(op), strict=True)
+    ]
+    places, *rest = numbers
+    for number, n in zip(rest, _lengths(op)[1:], strict=True):
+        places = e.add(e.multiply(places, n), number)
+    return places
+
+
+def _is_last(op: Scatter, indices: Indices) -> Array:
+    """Whether each value is the last that is written to its place."""
+    places = _places(op, indices)
+    numbers = wrap(reshape_node(positions(places.size), places.shape))
+    total = size(_lengths(op))
+    writes = Scatter(((0, total, 1),), (0,), 0, "set")
+    written = make(writes, (zeros_node((total,), dt.INT64), numbers.node, places.node))
+    last = e.equal(_take(wrap(written), places), numbers)
+    return _align(last, len(op.ranges) - len(op.axes) - op.place)
+
+
+def _take(x: Array, places: Array) -> Array:
+    """Elements along axis 0."""
+    return wrap(take_node(x.node, 0, places.node))
+
+
+def _order(x: Array) -> Array:
+    """The places that sort a vector."""
+    return wrap(make(ArgSort(0, False), (x.node,)))
+
+
+def _align(block: Array, behind: int) -> Array:
+    """An array of the index arrays' shape beside the part, which has further axes behind them."""
+    return reshape(block, (*block.shape, *(1,) * behind))
+
+
+def _other_factors(op: Scatter, value: Array, shape: Shape, indices: Indices) -> Array:
+    """For each factor the product of those that go to the same place, but for itself.
+
+    They are sorted by their places; then running products from both sides, which start anew at
+    every place, give those before and those behind.
+    """
+    places = _places(op, indices)
+    rank = places.ndim
+    block = range(op.place, op.place + rank)
+    lines = moveaxis(wrap(broadcast_node(value.node, shape)), block, range(rank))
+    order = _order(reshape(places, (places.size,)))
+    keys = _take(reshape(places, (places.size,)), order)
+    factors = _take(reshape(lines, (places.size, *lines.shape[rank:])), order)
+    before = _products_before(factors, keys)
+    behind = flip(_products_before(flip(factors, axis=0), flip(keys)), axis=0)
+    back = _order(order)
+    others = reshape(_take(e.multiply(before, behind), back), lines.shape)
+    return moveaxis(others, range(rank), block)
+
+
+def _products_before(factors: Array, keys: Array) -> Array:
+    """Along axis 0, the product of the earlier elements that have the same key."""
+    distance = 1
+    products = _earlier(factors, keys, 1)
+    while distance < keys.size:
+        products = e.multiply(products, _earlier(products, keys, distance))
+        distance *= 2
+    return products
+
+
+def _earlier(x: Array, keys: Array, distance: int) -> Array:
+    """The elements `distance` places before; 1 where the key is another."""
+    n = keys.size
+    same = e.equal(keys[distance:], keys[: n - distance])
+    shifted = e.where(expand_dims(same, axis=tuple(range(1, x.ndim))), x[: n - distance], 1)
+    widths = [(distance, 0), *[(0, 0)] * (x.ndim - 1)]
+    return wrap(pad_node(shifted.node, widths, 1))

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
-from tawny.dtype import DType, as_dtype
+from tawny.dtype import as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
-from tawny.op import MOST_OPERANDS, Gradient, Op, Overwrites, Type, dtype_mismatch
+from tawny.op import MOST_OPERANDS, Gradient, Op, Type
 from tawny.operator import check_casting, public
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, cast_node, cast_to_common
@@ -22,7 +22,9 @@ from tawny.ops.movement import (
     flatten_node,
     reshape_node,
     transpose_node,
+    zeros_node,
 )
+from tawny.ops.reduction import sum_node
 from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, normalise_axis, replace_size
 
@@ -66,6 +68,25 @@ class Concat(
     def operand_counts(self) -> Sequence[int]:
         return range(1, MOST_OPERANDS)
 
+    def pullback(self, cotangent: Array, result: Array, *arrays: Array) -> list[Array]:
+        cotangents: list[Array] = []
+        start = 0
+        for x in arrays:
+            stop = start + x.shape[self.axis]
+            cotangents.append(wrap(slice_node(cotangent.node, self.axis, slice(start, stop))))
+            start = stop
+        return cotangents
+
+    def pushforward(
+        self, tangents: tuple[Array | None, ...], result: Array, *arrays: Array
+    ) -> Array:
+        """Integers among the operands stand still."""
+        pieces = [
+            zeros_node(x.shape, result.dtype) if t is None else t.node
+            for t, x in zip(tangents, arrays, strict=True)
+        ]
+        return wrap(make(self, tuple(pieces)))
+
 
 class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
@@ -81,6 +102,12 @@ class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradie
             return f"repetitions are {self.repetitions}; operand 0 has {rank} axes"
         return None
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        pairs = zip(self.repetitions, x.shape, strict=True)
+        shape = tuple(n for pair in pairs for n in pair)
+        copies = tuple(range(0, len(shape), 2))
+        return wrap(sum_node(reshape_node(cotangent.node, shape), copies))
+
 
 class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
     """Each element repeated in place, `repeats` times along `axis`."""
@@ -92,36 +119,10 @@ class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=
         (shape,) = shapes
         return replace_size(shape, self.axis, shape[self.axis] * self.repeats)
 
-
-class Pad(
-    Op,
-    may_fail=False,
-    name="pad",
-    arity=2,
-    overwrites=Overwrites.NONE,
-    oracle="numpy.pad",
-    gradient=Gradient.LINEAR,
-):
-    """Operand 0 with elements before and after it along each axis, all of them operand 1."""
-
-    widths: tuple[tuple[int, int], ...]
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        shape, fill = shapes
-        if fill:
-            raise value_error(
-                "pad", f"operand 1 has shape {fill}; the fill value must have no axes"
-            )
-        return tuple(n + b + a for n, (b, a) in zip(shape, self.widths, strict=True))
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return dtypes[0]
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        rank = len(types[0][0])
-        if len(self.widths) != rank:
-            return f"widths are {self.widths}; operand 0 has {rank} axes"
-        return dtype_mismatch(types)
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        copies = self.axis + 1
+        shape = (*x.shape[:copies], self.repeats, *x.shape[copies:])
+        return wrap(sum_node(reshape_node(cotangent.node, shape), (copies,)))
 
 
 # --------------------------------------------------------------------- joining

@@ -1,30 +1,30 @@
-"""Products of vectors, matrices and stacks of them: sums over shared axes."""
+"""Products of vectors, matrices and stacks of them."""
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Sequence
-from typing import Any, Final, cast
-
-import numpy as np
+from typing import Any
 
 from tawny.array import Array, ArrayLike, Out, lift_each, store, wrap
-from tawny.dtype import DType, as_dtype
-from tawny.errors import type_error, value_error
+from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import MOST_OPERANDS, Gradient, Op, Type, dtype_mismatch
-from tawny.operator import check_layout, public
+from tawny.op import ELEMENTWISE, Gradient, Op, Type, dtype_mismatch
+from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import asarray, cast_node, cast_to_common
-from tawny.ops.indexing import take
-from tawny.ops.movement import expand_dims, moveaxis, reshape
+from tawny.ops.creation import asarray
+from tawny.ops.einsum import Einsum, alike, contraction, stack_labels
+from tawny.ops.movement import (
+    expand_dims,
+    expand_node,
+    moveaxis,
+    reshape,
+    reshape_node,
+    transpose_node,
+)
 from tawny.ops.precision import in_single
+from tawny.ops.selection import take
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes, size
-
-LETTERS: Final = string.ascii_letters
-"""The labels of a normalised subscripts string, in order of appearance."""
 
 
 def stack_shape(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) -> Shape:
@@ -80,89 +80,58 @@ class Matmul(
     def mistake(self, types: Sequence[Type]) -> str | None:
         return dtype_mismatch(types[:2])
 
-
-class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Gradient.MULTILINEAR):
-    """Sum of products over the labels that are not in the result.
-
-    `subscripts` gives every operand's labels and the result's, as in "ab,bc->ac"; labels are
-    letters in order of first appearance, and an axis of size 1 stretches to the others' size.
-    """
-
-    subscripts: str
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        inputs, _, output = self.subscripts.partition("->")
-        sizes: dict[str, int] = {}
-        for position, (labels, shape) in enumerate(zip(inputs.split(","), shapes, strict=True)):
-            own: dict[str, int] = {}
-            for axis, (label, n) in enumerate(zip(labels, shape, strict=True)):
-                if own.setdefault(label, n) != n:
-                    raise value_error(
-                        "einsum",
-                        f"operand {position} has shape {shape}; its axis {axis} is {n} and must be "
-                        f"{own[label]} to have the same label as an axis before it",
-                    )
-                if n != 1 and sizes.get(label, 1) not in (1, n):
-                    raise value_error(
-                        "einsum",
-                        f"operand {position} has shape {shape}; its axis {axis} is {n} and must be "
-                        f"{sizes[label]} or 1 to match the operands before it (shapes "
-                        f"{' and '.join(map(str, shapes))})",
-                    )
-                if n != 1 or label not in sizes:
-                    sizes[label] = n
-        return tuple(sizes[label] for label in output)
-
-    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
-        """Every combination of indices once for each operand beyond the first."""
-        sizes: dict[str, int] = {}
-        for term, shape in zip(
-            self.subscripts.partition("->")[0].split(","), operands, strict=True
-        ):
-            for label, n in zip(term, shape, strict=True):
-                sizes[label] = max(n, sizes.get(label, 1))
-        return size(tuple(sizes.values())) * (len(operands) - 1)
-
-    def operand_counts(self) -> Sequence[int]:
-        return range(1, MOST_OPERANDS)
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        if not _is_contraction(self.subscripts):
-            return (
-                f"subscripts are {self.subscripts!r}; expected letters as they appear: 'ab,bc->ac'"
-            )
-        return dtype_mismatch(types)
+    def pullback(self, cotangent: Array, result: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """Where a factor was repeated, as over a stack, its cotangent is summed in the product."""
+        given = cotangent.node, a.node, b.node
+        return wrap(_left_cotangent(*given)), wrap(_right_cotangent(*given))
 
 
-_CONTRACTION: Final = re.compile(r"[a-zA-Z]*(,[a-zA-Z]*)*->([a-zA-Z]*)")
+def _left_cotangent(cotangent: Node, a: Node, b: Node) -> Node:
+    """The cotangent of the first factor of a matrix product."""
+    if len(b.shape) == 1:
+        rows = _column(cotangent) if len(a.shape) > 1 else cotangent
+        return make(ELEMENTWISE["multiply"], (rows, b))
+    if len(a.shape) == 1:
+        if len(b.shape) == 2:
+            return make(Matmul(), (b, cotangent))
+        return make(Einsum("abc,ac->b"), (_flatten_stack(b, 2), _flatten_stack(cotangent, 1)))
+    if len(a.shape) == 2 < len(b.shape):
+        return make(Einsum("abc,adc->bd"), (_flatten_stack(cotangent, 2), _flatten_stack(b, 2)))
+    return make(Matmul(), (cotangent, _transpose_matrices(b)))
 
 
-def _is_contraction(subscripts: str) -> bool:
-    """Whether these are labels of operands in order, and of a result that occur in it once."""
-    if _CONTRACTION.fullmatch(subscripts) is None:
-        return False
-    inputs, _, output = subscripts.partition("->")
-    labels = "".join(dict.fromkeys(inputs.replace(",", "")))
-    in_order = LETTERS.startswith(labels)
-    return in_order and len(set(output)) == len(output) and set(output) <= set(labels)
+def _right_cotangent(cotangent: Node, a: Node, b: Node) -> Node:
+    """The cotangent of the second factor of a matrix product."""
+    if len(a.shape) == 1:
+        if len(b.shape) == 1:
+            return make(ELEMENTWISE["multiply"], (cotangent, a))
+        return make(ELEMENTWISE["multiply"], (_row(cotangent), _column(a)))
+    if len(b.shape) == 1:
+        return make(Matmul(), (_flatten_stack(cotangent, 0), _flatten_stack(a, 1)))
+    if len(b.shape) == 2:
+        rows = _transpose_matrices(_flatten_stack(a, 1))
+        return make(Matmul(), (rows, _flatten_stack(cotangent, 1)))
+    return make(Matmul(), (_transpose_matrices(a), cotangent))
 
 
-def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
-    """The operands as nodes of their common dtype."""
-    return cast_to_common(lift_each(op, operands))
+def _column(x: Node) -> Node:
+    return expand_node(x, (len(x.shape),))
 
 
-def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], output: str) -> Array:
-    """An `Einsum` over any labels, which are renamed in order of appearance."""
-    names: dict[str, str] = {}
-    for label in "".join(inputs):
-        if label not in names:
-            if len(names) == len(LETTERS):
-                raise value_error(name, f"more than {len(LETTERS)} different axes are involved")
-            names[label] = LETTERS[len(names)]
-    table = str.maketrans(names)
-    subscripts = f"{','.join(inputs)}->{output}".translate(table)
-    return wrap(make(Einsum(subscripts), alike(name, operands)))
+def _row(x: Node) -> Node:
+    return expand_node(x, (len(x.shape) - 1,))
+
+
+def _transpose_matrices(x: Node) -> Node:
+    """Matrices transposed."""
+    rank = len(x.shape)
+    return transpose_node(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _flatten_stack(x: Node, rank: int) -> Node:
+    """All axes of `x` but the last `rank` made one."""
+    split = len(x.shape) - rank
+    return reshape_node(x, (size(x.shape[:split]), *x.shape[split:]))
 
 
 @public("linalg.matmul", ufunc=True)
@@ -218,14 +187,7 @@ def _tensordot(name: str, left: Array, right: Array, ours: Shape, theirs: Shape)
     for a, b in zip(ours, theirs, strict=True):
         second[b] = first[a]
     kept = [c for c in (*first, *second) if (c in first) != (c in second)]
-    return _contraction(name, (left, right), ("".join(first), "".join(second)), "".join(kept))
-
-
-def _stack_labels(ranks: Sequence[int]) -> list[str]:
-    """Labels for leading axes of the given ranks that broadcast against each other."""
-    most = max(ranks)
-    labels = "".join(chr(i) for i in range(0x100, 0x100 + most))
-    return [labels[most - rank :] for rank in ranks]
+    return contraction(name, (left, right), ("".join(first), "".join(second)), "".join(kept))
 
 
 def _check_rank(name: str, position: int, shape: Shape, least: int) -> None:
@@ -255,10 +217,10 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     _check_match("vecdot", left.shape, places[0], right.shape, places[1])
     rest = [s[:a] + s[a + 1 :] for s, a in zip((left.shape, right.shape), places, strict=True)]
     stack_shape("vecdot", left.shape, right.shape, rest[0], rest[1])
-    batch = _stack_labels((left.ndim - 1, right.ndim - 1))
+    batch = stack_labels((left.ndim - 1, right.ndim - 1))
     inputs = [b[:a] + "v" + b[a:] for b, a in zip(batch, places, strict=True)]
     first = e.conj(left) if left.dtype.kind == "c" else left
-    return _contraction("vecdot", (first, right), inputs, max(batch, key=len))
+    return contraction("vecdot", (first, right), inputs, max(batch, key=len))
 
 
 @public(ufunc=True)
@@ -269,9 +231,9 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("matvec", 1, right.shape, 1)
     _check_match("matvec", left.shape, -1, right.shape, -1)
     stack_shape("matvec", left.shape, right.shape, left.shape[:-2], right.shape[:-1])
-    batch = _stack_labels((left.ndim - 2, right.ndim - 1))
+    batch = stack_labels((left.ndim - 2, right.ndim - 1))
     inputs = (f"{batch[0]}rc", f"{batch[1]}c")
-    return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
+    return contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
 
 
 @public(ufunc=True)
@@ -282,10 +244,10 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("vecmat", 1, right.shape, 2)
     _check_match("vecmat", left.shape, -1, right.shape, -2)
     stack_shape("vecmat", left.shape, right.shape, left.shape[:-1], right.shape[:-2])
-    batch = _stack_labels((left.ndim - 1, right.ndim - 2))
+    batch = stack_labels((left.ndim - 1, right.ndim - 2))
     first = e.conj(left) if left.dtype.kind == "c" else left
     inputs = (f"{batch[0]}r", f"{batch[1]}rc")
-    return _contraction("vecmat", (first, right), inputs, max(batch, key=len) + "c")
+    return contraction("vecmat", (first, right), inputs, max(batch, key=len) + "c")
 
 
 @public()
@@ -383,146 +345,6 @@ def cross(
     )
     result = cross_product("cross", left, right, (-1, -1))
     return moveaxis(result, -1, normalise_axis(axisc, result.ndim, "cross"))
-
-
-# --------------------------------------------------------------------- einsum
-
-
-def _split_term(term: str, position: int, rank: int) -> tuple[str, int]:
-    """A term's labels, with "." for its ellipsis, and the number of axes that stands for."""
-    labels = term.replace("...", ".")
-    dots = labels.count(".")
-    if dots > 1 or not all(c in LETTERS or c == "." for c in labels):
-        raise value_error(
-            "einsum",
-            f"operand {position} has subscripts {term!r}; accepted: letters and at most one '...'",
-        )
-    missing = rank - len(labels) + dots
-    if missing < 0 or (missing > 0 and not dots):
-        raise value_error(
-            "einsum",
-            f"operand {position} has {rank} axes and subscripts {term!r} for {len(labels) - dots}; "
-            "give each axis a letter, or let '...' stand for the rest",
-        )
-    return labels, missing
-
-
-def _output_term(written: str | None, terms: Sequence[str], most: int) -> str:
-    """The result's labels with "." for the ellipsis; the implicit ones when none are written."""
-    everything = "".join(terms).replace(".", "")
-    if written is None:
-        once = sorted(c for c in set(everything) if everything.count(c) == 1)
-        return "." + "".join(once)
-    output = written.replace("...", ".")
-    letters = output.replace(".", "")
-    unknown = [c for c in letters if c not in everything]
-    if output.count(".") > 1 or unknown or len(set(letters)) != len(letters):
-        raise value_error(
-            "einsum",
-            f"the result has subscripts {written!r}; accepted: distinct letters of the operands' "
-            f"({''.join(sorted(set(everything)))!r}) and at most one '...'",
-        )
-    if most and "." not in output:
-        raise value_error(
-            "einsum",
-            f"the result has subscripts {written!r}, but '...' stands for {most} axes; "
-            "put '...' in the result, too",
-        )
-    return output
-
-
-@public()
-def einsum(
-    *operands: Any,
-    out: Out = None,
-    optimize: Any = False,
-    dtype: Any = None,
-    order: str | None = "K",
-    casting: str = "safe",
-) -> Array:
-    """Sum of products of `operands` as NumPy's subscripts notation says ("ij,jk->ik").
-
-    The subscripts come first, or as a list of numbers behind each operand and behind them all.
-    `optimize` changes nothing: the order of products is up to the optimiser.
-    """
-    check_layout(order, "einsum")
-    if not isinstance(optimize, (bool, list, tuple)) and optimize not in ("greedy", "optimal"):
-        raise value_error(
-            "einsum",
-            f"optimize is {optimize!r}; accepted: True, False, 'greedy', 'optimal', a path",
-        )
-    if not operands:
-        raise value_error("einsum", "no subscripts and operands came; both are needed")
-    subscripts, arrays = _subscripts_and_operands(operands)
-    if not isinstance(subscripts, str):
-        raise type_error(
-            "einsum", f"operand 0 must be a string of subscripts, not {type(subscripts).__name__}"
-        )
-    nodes = lift_each("einsum", arrays)
-    if dtype is not None:
-        nodes = tuple([_as_dtype(n, as_dtype(dtype, "einsum"), casting) for n in nodes])
-    inputs, arrow, written = "".join(subscripts.split()).partition("->")
-    terms = inputs.split(",")
-    if not nodes or len(terms) != len(nodes):
-        raise value_error(
-            "einsum", f"subscripts {subscripts!r} are for {len(terms)} operands, not {len(nodes)}"
-        )
-    split = [
-        _split_term(t, i, len(n.shape)) for i, (t, n) in enumerate(zip(terms, nodes, strict=True))
-    ]
-    dotted = _stack_labels([missing for _, missing in split])
-    most = max(dotted, key=len)
-    output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
-    full = [labels.replace(".", dots) for (labels, _), dots in zip(split, dotted, strict=True)]
-    return store(
-        out,
-        _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most)),
-        "einsum",
-    )
-
-
-@public()
-def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """The order of products that NumPy would choose for `einsum` of these arguments, and its cost.
-
-    It may be given to NumPy; here the order is up to the optimiser.
-    """
-    shown = [_outline(x) for x in operands]
-    path: Any = np.einsum_path
-    return path(*shown, optimize=optimize, einsum_call=einsum_call)
-
-
-def _outline(x: Any) -> Any:
-    """Something with the shape of an operand, which takes no memory; subscripts as they are."""
-    if isinstance(x, (str, list, tuple)):
-        return cast("Any", x)
-    return np.broadcast_to(np.zeros(()), asarray(x).shape)
-
-
-def _subscripts_and_operands(operands: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The subscripts as a string, and the operands, from either way of giving them."""
-    if isinstance(operands[0], str) or len(operands) < 2:
-        return operands[0], operands[1:]
-    if not isinstance(operands[1], (list, tuple)):
-        return operands[0], operands[1:]
-    arrays = operands[: len(operands) // 2 * 2 : 2]
-    terms = ",".join([_term(t) for t in operands[1 : 2 * len(arrays) : 2]])
-    return f"{terms}->{_term(operands[-1])}" if len(operands) % 2 else terms, arrays
-
-
-def _term(labels: Sequence[Any]) -> str:
-    """Numbers of axes as letters."""
-    return "".join(
-        ["..." if x is Ellipsis else LETTERS[as_int(x, "einsum", "a label")] for x in labels]
-    )
-
-
-def _as_dtype(node: Node, dtype: DType, casting: str) -> Node:
-    if not np.can_cast(node.dtype, dtype, cast("Any", casting)):
-        raise type_error(
-            "einsum", f"dtype is {dtype}; {node.dtype} does not cast to it by {casting!r}"
-        )
-    return cast_node(node, dtype)
 
 
 # --------------------------------------------------------------------- chains

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from tawny.array import Array, ArrayLike, lift, view_of, wrap
+from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.node import Node, make
+from tawny.node import Node, make, scalar
 from tawny.op import Gradient, Op, Trait, Type, ViewStrides
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Copy
@@ -78,6 +79,9 @@ class Reshape(
             return RowSlice(Reshape(shape_of_rows(self.shape, made)), (read,), made)
         return None
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return wrap(reshape_node(cotangent.node, x.shape))
+
 
 class Transpose(
     Op,
@@ -109,6 +113,10 @@ class Transpose(
         moved = self.axes[row_axis(shape)] != row_axis(operands[0])
         return None if moved else RowSlice(self, (rows,), rows)
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        back = sorted(range(len(self.axes)), key=self.axes.__getitem__)
+        return wrap(transpose_node(cotangent.node, tuple(back)))
+
 
 class Flip(
     Op,
@@ -129,6 +137,9 @@ class Flip(
             first, tuple([-s if a in self.axes else s for a, s in enumerate(strides)])
         )
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return wrap(flip_node(cotangent.node, self.axes))
+
 
 class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
@@ -146,6 +157,10 @@ class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradie
             return None
         expected = f"one for each axis of {shape}, from 0 below its size"
         return f"shifts are {self.shifts}; expected {expected}"
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        back = tuple(-s % n if n else 0 for s, n in zip(self.shifts, x.shape, strict=True))
+        return wrap(make(Roll(back), (cotangent.node,)))
 
 
 # ----------------------------------------------------------------------- nodes
@@ -165,6 +180,11 @@ def transpose_node(node: Node, axes: tuple[int, ...]) -> Node:
 def broadcast_node(node: Node, shape: Shape) -> Node:
     """`node` repeated to `shape`; itself when it has that shape already."""
     return node if node.shape == shape else make(BroadcastTo(shape), (node,))
+
+
+def zeros_node(shape: Shape, dtype: DType) -> Node:
+    """Zeros, which take no memory."""
+    return broadcast_node(scalar(0, dtype, "zeros"), shape)
 
 
 def flip_node(node: Node, axes: tuple[int, ...]) -> Node:

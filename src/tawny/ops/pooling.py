@@ -11,7 +11,7 @@ from tawny.dtype import DType, check_categories
 from tawny.errors import value_error
 from tawny.node import make
 from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, Type, not_boolean, quotient, real
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
 from tawny.ops.window import (
@@ -63,6 +63,11 @@ class Pooling(Op, may_fail=False):
             )
         return None
 
+    @property
+    def geometry(self) -> tuple[Shape, tuple[int, ...], Pads]:
+        """The attributes that a pooling shares with its transpose."""
+        return self.window, self.strides, self.padding
+
 
 class WindowFold(Pooling):
     """A pooling itself, and none of its transposes."""
@@ -80,17 +85,27 @@ class WindowFold(Pooling):
         return RowSlice(self.with_attributes(padding=(pads, *self.padding[1:])), (seen,), rows)
 
 
-class MaxPool(WindowFold, name="max_pool", dtype=real, gradient=Gradient.RULE):
-    """Greatest element each window sees; NaN if there is one."""
+class MaxPool(WindowFold, name="max_pool", dtype=real):
+    """Greatest element each window sees; NaN if there is one.
+
+    Its derivative takes the first of equal ones, in row-major order, for the only greatest.
+    """
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return emit(MaxPoolGradient(*self.geometry), x, cotangent)
+
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        return emit(MaxPoolSelect(*self.geometry), x, tangent)
 
 
 class AvgPool(WindowFold, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
     """Mean of the elements each window sees; padding is not counted."""
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return emit(AvgPoolGradient(*self.geometry, x.shape[1:-1]), cotangent)
 
-class MaxPoolGradient(
-    Pooling, name="max_pool_gradient", dtype=of_gradient, arity=2, gradient=Gradient.RULE
-):
+
+class MaxPoolGradient(Pooling, name="max_pool_gradient", dtype=of_gradient, arity=2):
     """The transpose of a max pooling at operand 0, applied to the gradient of its output.
 
     Among equals the first in the window, in row-major order, takes the whole gradient.
@@ -105,10 +120,14 @@ class MaxPoolGradient(
         check_categories("max_pool_gradient", 0, dtypes[0], dt.REAL)
         return super().infer_dtype(*dtypes)
 
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, gradient: Array
+    ) -> tuple[None, Array]:
+        """Where the maxima are does not change by a little change of `x`."""
+        return None, emit(MaxPoolSelect(*self.geometry), x, cotangent)
 
-class MaxPoolSelect(
-    Pooling, name="max_pool_select", dtype=of_choices, arity=2, gradient=Gradient.RULE
-):
+
+class MaxPoolSelect(Pooling, name="max_pool_select", dtype=of_choices, arity=2):
     """Elements of operand 1 where the max pooling of operand 0 finds its maxima."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -123,6 +142,12 @@ class MaxPoolSelect(
         check_categories("max_pool_select", 0, dtypes[0], dt.REAL)
         return super().infer_dtype(*dtypes)
 
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, choices: Array
+    ) -> tuple[None, Array]:
+        """Where the maxima are does not change by a little change of `x`."""
+        return None, emit(MaxPoolGradient(*self.geometry), x, cotangent)
+
 
 class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradient=Gradient.LINEAR):
     """The transpose of an average pooling of an input with spatial `sizes`."""
@@ -135,6 +160,9 @@ class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradien
         x = (gradient[0], *self.sizes, gradient[-1])
         check_match("avg_pool_gradient", gradient, self.output_shape(x, "avg_pool_gradient"), 0)
         return x
+
+    def pullback(self, cotangent: Array, result: Array, gradient: Array) -> Array:
+        return emit(AvgPool(*self.geometry), cotangent)
 
 
 class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR):
@@ -157,6 +185,9 @@ class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR
         factor = self.factors[0]
         read = rows[0] // factor, -(-rows[1] // factor)
         return RowSlice(self, (read,), (read[0] * factor, read[1] * factor))
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return emit(UpsamplingGradient(self.factors), cotangent)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         if not 1 <= len(self.factors) <= 3:
@@ -182,6 +213,9 @@ class UpsamplingGradient(
                 f"multiples of {self.factors}",
             )
         return (x[0], *(n // f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
+
+    def pullback(self, cotangent: Array, result: Array, gradient: Array) -> Array:
+        return emit(Upsampling(self.factors), cotangent)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         if not 1 <= len(self.factors) <= 3:

@@ -25,7 +25,7 @@ from tawny.node import Constant, Node, Value, make, scalar
 from tawny.op import Gradient, Op, Trait, Type, integer
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, cast_node
-from tawny.ops.indexing import take
+from tawny.ops.selection import take
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
 
 ANEW: Final = Trait.IMPURE | Trait.VOLATILE

@@ -1,7 +1,8 @@
-"""Reductions over axes, and running sums and products along one."""
+"""Reductions over axes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,10 @@ from tawny.node import Node, make
 from tawny.op import Domain, Gradient, Op, Trait, Type, real, truth
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast, asarray
-from tawny.ops.differentiation import distance, stop_gradient
-from tawny.ops.movement import broadcast_node, flatten_node, reshape_node, transpose_node
+from tawny.ops.creation import asarray
+from tawny.ops.cumulative import cast_for_sum, products_of_others
+from tawny.ops.differentiation import distance, scale_cotangent, stop_gradient
+from tawny.ops.movement import broadcast_node, reshape_node, transpose_node
 from tawny.ops.precision import in_single
 from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import (
@@ -27,7 +29,6 @@ from tawny.shape import (
     ordered_axes,
     reduction_axes,
     reduction_shape,
-    replace_size,
     size,
 )
 
@@ -55,6 +56,15 @@ class Reduction(Op, may_fail=False):
         if problem is None and list(self.axes) != sorted(self.axes):
             return f"axes are {self.axes}; expected in order"
         return problem
+
+    def keep_axes(self, reduction: Array, x: Array) -> Array:
+        """A reduction of `x`, or its cotangent, with the reduced axes in place and of size 1."""
+        shape = reduction_shape(x.shape, self.axes, keepdims=True)
+        return wrap(reshape_node(reduction.node, shape))
+
+    def count(self, x: Array) -> int:
+        """How many elements are reduced to one."""
+        return size(tuple([x.shape[a] for a in self.axes]))
 
 
 class Accumulation(Reduction):
@@ -87,9 +97,23 @@ class Extremum(Reduction):
             )
         return super().infer_shape(shape)
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """Those that share the extreme share the cotangent, equally; if it is NaN none has any."""
+        extreme = e.equal(x, self.keep_axes(result, x))
+        count = make(Sum(self.axes, True, x.dtype), (extreme.node,))
+        return e.where(extreme, e.divide(self.keep_axes(cotangent, x), wrap(count)), 0)
+
 
 class Sum(Accumulation, name="sum", identity=0, oracle="numpy.sum", gradient=Gradient.LINEAR):
     """Sum over axes."""
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return wrap(broadcast_node(self.keep_axes(cotangent, x).node, x.shape))
+
+
+def sum_node(node: Node, axes: tuple[int, ...]) -> Node:
+    """`node` summed over axes, in order, which the result has not."""
+    return make(Sum(axes, False, node.dtype), (node,))
 
 
 class Prod(
@@ -97,17 +121,43 @@ class Prod(
     name="prod",
     identity=1,
     domain=Domain(-2.0, 2.0),
-    gradient=Gradient.RULE,
     oracle="numpy.prod",
 ):
     """Product over axes."""
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array | None:
+        """The derivative in an element is the product of the others, found without dividing by it.
+
+        So it is right where elements are zero, and so are its own derivatives.
+        """
+        if not x.size:
+            return None
+        if self.count(x) == 1:
+            return wrap(reshape_node(cotangent.node, x.shape))
+        if len(self.axes) == 1:
+            others = products_of_others(x.node, self.axes[0])
+            return scale_cotangent(self.keep_axes(cotangent, x), wrap(others))
+        kept = tuple([a for a in range(x.ndim) if a not in self.axes])
+        order = (*kept, *self.axes)
+        lanes = transpose_node(x.node, order)
+        flat = reshape_node(lanes, (*[x.shape[a] for a in kept], self.count(x)))
+        others = reshape_node(products_of_others(flat, len(kept)), lanes.shape)
+        back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+        return scale_cotangent(self.keep_axes(cotangent, x), wrap(transpose_node(others, back)))
 
 
 class Mean(Accumulation, name="mean", oracle="numpy.mean", gradient=Gradient.LINEAR):
     """Arithmetic mean over axes."""
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array | None:
+        count = self.count(x)
+        if not count:
+            return None
+        share = e.multiply(self.keep_axes(cotangent, x), 1 / count)
+        return wrap(broadcast_node(share.node, x.shape))
 
-class Var(Accumulation, name="var", oracle="numpy.var", gradient=Gradient.RULE):
+
+class Var(Accumulation, name="var", oracle="numpy.var"):
     """Mean squared distance from the mean; `correction` is subtracted from the count."""
 
     correction: float
@@ -121,16 +171,21 @@ class Var(Accumulation, name="var", oracle="numpy.var", gradient=Gradient.RULE):
             return f"dtype is {self.dtype}; expected {wanted}"
         return super().mistake(types)
 
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array | None:
+        """The change of the mean has no effect: the distances from it sum to zero."""
+        if not x.size:
+            return None
+        left = self.count(x) - self.correction
+        away = e.subtract(x, mean(x, axis=self.axes, keepdims=True))
+        scale = e.multiply(self.keep_axes(cotangent, x), 2 / left if left > 0 else math.inf)
+        return scale_cotangent(scale, e.conj(away) if x.dtype.kind == "c" else away)
 
-class Max(
-    Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max", gradient=Gradient.RULE
-):
+
+class Max(Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max"):
     """Greatest element over axes; NaN if there is one."""
 
 
-class Min(
-    Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min", gradient=Gradient.RULE
-):
+class Min(Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min"):
     """Least element over axes; NaN if there is one."""
 
 
@@ -151,7 +206,6 @@ class LogSumExp(
     name="logsumexp",
     dtype=real,
     oracle="scipy.special.logsumexp",
-    gradient=Gradient.RULE,
 ):
     """`log(sum(exp(x)))` over axes, without overflow."""
 
@@ -160,6 +214,16 @@ class LogSumExp(
         if self.dtype != wanted:
             return f"dtype is {self.dtype}; expected {wanted}"
         return super().mistake(types)
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """Infinities stay out of the difference of `x` and the result.
+
+        A result of -inf passes on no cotangent, one of +inf passes all of it to each element that
+        is +inf, and nothing to the others.
+        """
+        most = float(np.finfo(self.dtype).max)
+        away = e.subtract(e.minimum(x, most), e.clip(self.keep_axes(result, x), -most, most))
+        return scale_cotangent(self.keep_axes(cotangent, x), e.exp(away))
 
 
 class ArgExtremum(Op, may_fail=False):
@@ -199,63 +263,11 @@ class ArgMin(ArgExtremum, name="argmin", gradient=Gradient.ZERO, oracle="numpy.a
     """Index of the first least element."""
 
 
-class Cumulative(Op, may_fail=False):
-    """A running fold along `axis`, of the same length or one longer."""
-
-    axis: int
-    dtype: DType
-    include_initial: bool
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        (shape,) = shapes
-        return replace_size(shape, self.axis, shape[self.axis] + self.include_initial)
-
-    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
-        return size(operands[0])
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        super().infer_dtype(*dtypes)
-        return self.dtype
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        """Operands that adding in another dtype would change are converted first."""
-        dtype = types[0][1]
-        if dtype == self.dtype or dtype.kind in "biu":
-            return super().mistake(types)
-        return f"dtype is {self.dtype}; operand 0 has {dtype} and must have the same"
-
-
-class CumulativeSum(
-    Cumulative,
-    name="cumulative_sum",
-    identity=0,
-    oracle="numpy.cumulative_sum",
-    gradient=Gradient.LINEAR,
-):
-    """Running sum."""
-
-
-class CumulativeProd(
-    Cumulative,
-    name="cumulative_prod",
-    gradient=Gradient.RULE,
-    identity=1,
-    domain=Domain(-2.0, 2.0),
-    oracle="numpy.cumulative_prod",
-):
-    """Running product."""
-
-
 # ------------------------------------------------------------ public functions
 
 
 def _mean_dtype(node: Node, dtype: Any, op: str) -> DType:
     return dt.inexact_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
-
-
-def _cast_for_sum(node: Node, dtype: DType) -> Node:
-    """`node` as `dtype` where adding in it without converting first would lose something."""
-    return node if node.dtype == dtype or node.dtype.kind in "biu" else make(Cast(dtype), (node,))
 
 
 def _fill_excluded(node: Node, where: ArrayLike, instead: ArrayLike, op: str) -> Node:
@@ -292,7 +304,7 @@ def _accumulate(
     axes = reduction_axes(axis, len(node.shape), op)
     if where is not True:
         node = _fill_excluded(node, where, int(kind is Prod), op)
-    result = wrap(make(kind(axes, keepdims, wanted), (_cast_for_sum(node, wanted),)))
+    result = wrap(make(kind(axes, keepdims, wanted), (cast_for_sum(node, wanted),)))
     if initial is None:
         return result
     combine = e.multiply if kind is Prod else e.add
@@ -342,7 +354,7 @@ def mean(
     wanted = _mean_dtype(node, dtype, "mean")
     axes = normalise_axes(axis, len(node.shape), "mean")
     if where is True:
-        result = wrap(make(Mean(axes, keepdims, wanted), (_cast_for_sum(node, wanted),)))
+        result = wrap(make(Mean(axes, keepdims, wanted), (cast_for_sum(node, wanted),)))
     else:
         total = sum(wrap(node), axes, wanted, None, keepdims, None, where)
         count = _count(node.shape, axes, keepdims, where, "mean")
@@ -388,7 +400,7 @@ def _variance(
     if wanted.kind not in "fc":
         raise type_error(op, f"dtype is {wanted}; accepted: {dt.category_names(dt.INEXACT)}")
     if where is True and centre is None:
-        return make(Var(axes, keepdims, wanted, lost), (_cast_for_sum(node, wanted),))
+        return make(Var(axes, keepdims, wanted, lost), (cast_for_sum(node, wanted),))
     array = asarray(wrap(node), dtype=wanted)
     middle = mean(array, axes, wanted, None, True, where=where) if centre is None else centre
     squares = e.square(e.abs(e.subtract(array, middle)))
@@ -616,64 +628,6 @@ def _subtract_max(x: ArrayLike, axis: int, op: str) -> Array:
     if not array.shape[normalise_axis(axis, array.ndim, op)]:
         return array
     return e.subtract(array, stop_gradient(max(array, axis=axis, keepdims=True)))
-
-
-def _scan(
-    op: type[Cumulative],
-    name: str,
-    x: ArrayLike,
-    axis: int | None,
-    dtype: Any,
-    include_initial: bool,
-) -> Array:
-    node = lift(x, name)
-    if axis is None:
-        if len(node.shape) != 1:
-            raise value_error(
-                name, f"operand 0 has shape {node.shape}; axis is needed unless it has one axis"
-            )
-        axis = 0
-    elif not node.shape:
-        node = flatten_node(node)
-    wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name)
-    place = normalise_axis(axis, len(node.shape), name)
-    return wrap(make(op(place, wanted, include_initial), (_cast_for_sum(node, wanted),)))
-
-
-@public()
-def cumulative_sum(
-    x: ArrayLike,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: Out = None,
-    include_initial: bool = False,
-) -> Array:
-    """Running sum of `x` along `axis`, starting with 0 if `include_initial`."""
-    return store(
-        out,
-        _scan(CumulativeSum, "cumulative_sum", x, axis, dtype, include_initial),
-        "cumulative_sum",
-    )
-
-
-@public()
-def cumulative_prod(
-    x: ArrayLike,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: Out = None,
-    include_initial: bool = False,
-) -> Array:
-    """Running product of `x` along `axis`, starting with 1 if `include_initial`."""
-    return store(
-        out,
-        _scan(CumulativeProd, "cumulative_prod", x, axis, dtype, include_initial),
-        "cumulative_prod",
-    )
 
 
 @public()

@@ -9,13 +9,14 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import make
 from tawny.op import Gradient, Op, Type, dtype_mismatch
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, zeros_like
-from tawny.ops.linalg import alike
+from tawny.ops.cumulative import cumulative_prod
+from tawny.ops.einsum import alike
+from tawny.ops.indexing import pad_node
 from tawny.ops.movement import broadcast_to, expand_dims, flip
 from tawny.ops.precision import in_single
-from tawny.ops.reduction import cumulative_prod
 from tawny.shape import Shape, as_shape, size
 
 
@@ -43,6 +44,19 @@ class Correlate(
             return f"mode is {self.mode!r}; expected one of {modes}"
         return dtype_mismatch(types)
 
+    def pullback(self, cotangent: Array, result: Array, a: Array, v: Array) -> tuple[Array, Array]:
+        """Both cotangents are correlations with the cotangent of every overlap.
+
+        Those that `mode` leaves out have cotangent zero.
+        """
+        before, behind = _left_out(self.mode, a.size, v.size)
+        whole = cotangent
+        if before or behind:
+            whole = wrap(pad_node(whole.node, ((before, behind),), 0))
+        valid = Correlate("valid")
+        conjugate = e.conj(whole) if whole.dtype.kind == "c" else whole
+        return emit(valid, whole, flip(v)), flip(emit(valid, conjugate, a))
+
 
 def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:
     """The number of shifts that `mode` asks for."""
@@ -56,6 +70,19 @@ def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:
     if mode not in lengths:
         raise value_error(op, f"mode is {mode!r}; accepted: 'full', 'same', 'valid'")
     return (lengths[mode],)
+
+
+def _left_out(mode: str, a: int, v: int) -> tuple[int, int]:
+    """How many overlaps NumPy leaves out at the front and at the back."""
+    short = min(a, v)
+    match mode:
+        case "full":
+            return 0, 0
+        case "valid":
+            return short - 1, short - 1
+        case _:  # the middle; of an even number of places the one that NumPy takes
+            front = (short - 1) - short // 2 if a >= v else short // 2
+            return front, short - 1 - front
 
 
 @public()

@@ -21,10 +21,11 @@ from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Overwrites
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops.creation import Cast, asarray, astype
-from tawny.ops.indexing import take, take_along_axis
+from tawny.ops.indexing import ArgSort, scatter_add, take_node
 from tawny.ops.movement import flatten_node
+from tawny.ops.selection import along_axis, take, take_along_axis
 from tawny.shape import Shape, as_int, as_shape, normalise_axis
 
 
@@ -35,23 +36,23 @@ class TopKResult(NamedTuple):
     indices: Array
 
 
-class Sort(
-    Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort", gradient=Gradient.RULE
-):
+class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"):
     """Elements in order along `axis`, NaN last; the reverse of that if `descending`."""
 
     axis: int
     descending: bool
 
+    def order_of(self, x: Array) -> Array:
+        """Where in `x` the elements come from; equal ones come in their own order."""
+        return emit(ArgSort(self.axis, self.descending), x)
 
-class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"):
-    """Indices that sort along `axis`, equal elements in the order they came."""
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        """Each cotangent goes where its element came from."""
+        places = along_axis(x.node, self.order_of(x).node, self.axis, "sort")
+        return wrap(scatter_add(cotangent.node, x.shape, tuple(range(x.ndim)), 0, places))
 
-    axis: int
-    descending: bool
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return dt.INT64
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        return take_along_axis(tangent, self.order_of(x), axis=self.axis)
 
 
 class SearchSorted(
@@ -123,6 +124,15 @@ class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradien
 
     def operand_counts(self) -> Sequence[int]:
         return 1, 2
+
+    def pullback(
+        self, cotangent: Array, result: Array, x: Array, *weights: Array
+    ) -> list[Array | None]:
+        """The cotangent of a weight is that of its bin."""
+        if not weights:
+            return [None]
+        places = astype(x, dt.INT64, copy=False) if x.dtype == dt.BOOL else x
+        return [None, wrap(take_node(cotangent.node, 0, places.node))]
 
 
 # --------------------------------------------------------------------- sorting

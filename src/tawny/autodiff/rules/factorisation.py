@@ -35,12 +35,13 @@ from tawny.ops.factorisation import (
     inv,
     solve,
 )
-from tawny.ops.indexing import take_along_axis
-from tawny.ops.joining import Pad, concat
+from tawny.ops.indexing import Pad
+from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, squeeze
 from tawny.ops.reduction import argmax
 from tawny.ops.reduction import sum as sum_over
+from tawny.ops.selection import take_along_axis
 
 Tangents = tuple[Array | None, ...]
 Pair = tuple[Array, Array]

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
+from tawny.ops.einsum import Einsum
 from tawny.ops.equations import Care, Dare, Sylvester
 from tawny.ops.factorisation import (
     QR,
@@ -24,7 +25,7 @@ from tawny.ops.factorisation import (
     SolveTriangular,
     Svdvals,
 )
-from tawny.ops.linalg import Einsum, Matmul
+from tawny.ops.linalg import Matmul
 
 
 @kernel(Matmul)

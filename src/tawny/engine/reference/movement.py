@@ -10,11 +10,10 @@ import numpy as np
 from tawny.engine.reference.kernel import Value, kernel, kernel_into
 from tawny.ops.bounds import CheckedIndices, index_outside
 from tawny.ops.diagonal import Diagonal
-from tawny.ops.indexing import Gather, Range, Slice
-from tawny.ops.joining import Concat, Pad, Repeat, Tile
+from tawny.ops.indexing import Gather, Pad, Range, Scatter, Slice
+from tawny.ops.joining import Concat, Repeat, Tile
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.scatter import Scatter
 
 
 @kernel(Reshape)

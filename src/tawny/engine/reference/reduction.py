@@ -9,13 +9,12 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.reference.kernel import Value, cast, kernel
+from tawny.ops.cumulative import CumulativeProd, CumulativeSum
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
     ArgMax,
     ArgMin,
-    CumulativeProd,
-    CumulativeSum,
     LogSumExp,
     Max,
     Mean,

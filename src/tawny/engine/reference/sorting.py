@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
-from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
+from tawny.ops.indexing import ArgSort
+from tawny.ops.sorting import BinCount, Digitize, IsIn, SearchSorted, Sort
 
 
 @kernel(Sort)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
-from tawny.autodiff.unbroadcast import zeros
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.module import Module
 from tawny.nn.parameters import Declaration
 from tawny.nn.training.data import Batch
 from tawny.nn.training.programs import Programs
+from tawny.ops.movement import zeros_node
 from tawny.ops.random import local_seed
 from tawny.optim.composition import Steps
 from tawny.optim.structures import variables_for
@@ -87,7 +87,7 @@ def step_graph(
             return value, state
 
     step = optimiser.advance(objective, variables.parameters, variables.optimiser, has_aux=True)
-    if all(s.node is zeros(s.shape, s.dtype) for s in leaves(step.slope)):
+    if all(s.node is zeros_node(s.shape, s.dtype) for s in leaves(step.slope)):
         raise value_error(
             "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
         )

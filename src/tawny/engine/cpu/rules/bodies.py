@@ -16,15 +16,13 @@ from tawny.node import Node
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.body import FOLDS, Body, BodyStep
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
+from tawny.ops.cumulative import Cumulative, CumulativeProd, CumulativeSum
 from tawny.ops.fusion import Group
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
     ArgMax,
     ArgMin,
-    Cumulative,
-    CumulativeProd,
-    CumulativeSum,
     LogSumExp,
     Max,
     Mean,

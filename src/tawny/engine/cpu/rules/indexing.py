@@ -15,10 +15,9 @@ from tawny.engine.cpu.kernels.suppression import SuppressionLimits, suppression_
 from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
-from tawny.ops.indexing import Gather, gather_shape
+from tawny.ops.indexing import COMBINE, ArgSort, Gather, Scatter, gather_shape
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.scatter import COMBINE, Scatter
-from tawny.ops.sorting import ArgSort, Digitize, IsIn, SearchSorted, Sort
+from tawny.ops.sorting import Digitize, IsIn, SearchSorted, Sort
 from tawny.shape import Shape, broadcast, broadcast_strides
 
 

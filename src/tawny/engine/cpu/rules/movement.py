@@ -16,7 +16,8 @@ from tawny.node import Node
 from tawny.ops.body import Body, BodyStep
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
-from tawny.ops.joining import Concat, Pad, Repeat, Tile
+from tawny.ops.indexing import Pad
+from tawny.ops.joining import Concat, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 

@@ -22,8 +22,9 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
+from tawny.ops.einsum import Einsum
 from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
-from tawny.ops.linalg import Einsum, Matmul
+from tawny.ops.linalg import Matmul
 
 
 def _kernel(made: KernelWithPacking | None) -> Kernel | None:
