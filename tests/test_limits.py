@@ -13,9 +13,9 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.engine.cpu.numpy_workspace import _row
 from tawny.engine.llvm.runtime import cache
 from tawny.engine.llvm.runtime import host as host_module
+from tawny.engine.reference.workspace import _row
 from tawny.graph import memory_limits
 
 ENGINES = ("cpu", "reference")

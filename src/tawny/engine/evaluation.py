@@ -12,13 +12,12 @@ from tawny.array import EAGER_COMPUTE, Array, check_untraced, has_value, set_eva
 from tawny.engine import reference
 from tawny.engine.cpu import single, unavailable
 from tawny.engine.lowering import is_leaf, seconds
+from tawny.engine.reference.kernel import COMPOSED
 from tawny.errors import needs_values, type_error
 from tawny.node import Node, Value, toposort, variables
-from tawny.ops.convolution import ConvolutionOp
-from tawny.ops.pooling import Pooling
 
 WORTH_SECONDS: Final = 2e-4
-"""NumPy has no convolution or pooling of its own: one estimated to take longer is compiled."""
+"""An op that NumPy has no function for is compiled if it is estimated to take longer."""
 
 
 def run(
@@ -54,7 +53,7 @@ def _value(node: Node) -> Value:
 
 
 def _compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
-    if isinstance(node.op, (ConvolutionOp, Pooling)) and seconds(node) > WORTH_SECONDS:
+    if type(node.op) in COMPOSED and seconds(node) > WORTH_SECONDS:
         return compute(node, operands, draw)
     return reference.compute(node, operands, draw)
 

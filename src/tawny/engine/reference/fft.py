@@ -7,24 +7,25 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel, kernel_into
+from tawny.engine.reference.workspace import transform_bytes
 from tawny.ops.fft import FFT, InverseRealFFT, RealFFT, Transform
 
 
-@kernel(FFT)
+@kernel(FFT, workspace=transform_bytes)
 def fft(op: FFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own."""
     transform: Any = np.fft.ifftn if op.inverse else np.fft.fftn
     return transform(x, op.sizes, op.axes, op.norm, out=out)
 
 
-@kernel(RealFFT)
+@kernel(RealFFT, workspace=transform_bytes)
 def rfft(op: RealFFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own."""
     transform: Any = np.fft.rfftn
     return transform(x, op.sizes, op.axes, op.norm, out=out)
 
 
-@kernel(InverseRealFFT)
+@kernel(InverseRealFFT, workspace=transform_bytes)
 def irfft(op: InverseRealFFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own, which leaves memory as it was where an axis has nothing to be transformed."""
     if any(x.shape[axis] == 0 for axis in op.axes):

@@ -80,7 +80,7 @@ def bands(op: Bands, *operands: Value) -> Any:
     return _run_body(op.body, operands)
 
 
-@kernel(FusedConvolution)
+@kernel(FusedConvolution, composed=True)
 def fused_convolution(op: FusedConvolution, x: Value, weights: Value, *operands: Value) -> Value:
     """The convolution, then the epilogue."""
     plain = Convolution(op.strides, op.padding, op.dilation, op.groups)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.dtype import DType
+from tawny.engine.reference.workspace import Workspace
 from tawny.op import Op
 
 Value = npt.NDArray[Any]
@@ -17,17 +18,30 @@ K = TypeVar("K", bound=Kernel)
 
 KERNELS: Final[dict[type[Op], Kernel]] = {}
 
+WORKSPACES: Final[dict[type[Op], Workspace]] = {}
+"""What kernels take besides operands and results, where it is known and not nothing."""
 
-def kernel(op: type[Op]) -> Callable[[K], K]:
+COMPOSED: Final[set[type[Op]]] = set()
+"""Ops that NumPy has no function for: compiled code computes them much faster."""
+
+
+def kernel(
+    op: type[Op], *, workspace: Workspace | None = None, composed: bool = False
+) -> Callable[[K], K]:
     """Declare how `op` is computed: a function of the op and its operands' values.
 
-    The result is converted to the inferred dtype by the engine; it may be a view.
+    The result is converted to the inferred dtype by the engine; it may be a view.  Bytes that NumPy
+    takes besides are its `workspace`.  A kernel is `composed` if NumPy has no function for the op.
     """
 
     def declare(function: K) -> K:
         if op in KERNELS:
             raise ValueError(f"{op.__name__} has two kernels")
         KERNELS[op] = function
+        if workspace is not None:
+            WORKSPACES[op] = workspace
+        if composed:
+            COMPOSED.add(op)
         return function
 
     return declare

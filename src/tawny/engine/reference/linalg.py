@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
+from tawny.engine.reference.workspace import factor_numbers, in_lapack, linear_system, matrices
 from tawny.ops.einsum import Einsum
 from tawny.ops.equations import Care, Dare, Sylvester
 from tawny.ops.factorisation import (
@@ -42,13 +43,13 @@ def einsum(op: Einsum, *operands: Value) -> Any:
     return np.einsum(op.subscripts, *wide, optimize=len(operands) > 1)
 
 
-@kernel(Cholesky)
+@kernel(Cholesky, workspace=matrices(whole=1))
 def cholesky(op: Cholesky, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.cholesky(x, upper=op.upper)
 
 
-@kernel(Inv)
+@kernel(Inv, workspace=matrices(whole=2))
 def inv(op: Inv, x: Value) -> Any:
     """NumPy's own; matrix by matrix where one is singular and that is no error."""
     try:
@@ -65,74 +66,74 @@ def inv(op: Inv, x: Value) -> Any:
     return out
 
 
-@kernel(Pinv)
+@kernel(Pinv, workspace=matrices(square=6, whole=2, stacks=3))
 def pinv(_: Pinv, x: Value, rtol: Value) -> Any:
     """NumPy's own, on the common stack of both operands."""
     stack = np.broadcast_shapes(x.shape[:-2], rtol.shape)
     return np.linalg.pinv(np.broadcast_to(x, (*stack, *x.shape[-2:])), rcond=rtol)
 
 
-@kernel(Det)
+@kernel(Det, workspace=matrices(whole=1))
 def det(_: Det, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.det(x)
 
 
-@kernel(Slogdet)
+@kernel(Slogdet, workspace=matrices(whole=1))
 def slogdet(_: Slogdet, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.slogdet(x)
 
 
-@kernel(Eigh)
+@kernel(Eigh, workspace=matrices(whole=3))
 def eigh(op: Eigh, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.eigh(x, "U" if op.upper else "L")
 
 
-@kernel(Eigvalsh)
+@kernel(Eigvalsh, workspace=matrices(whole=1))
 def eigvalsh(op: Eigvalsh, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.eigvalsh(x, "U" if op.upper else "L")
 
 
-@kernel(Eig)
+@kernel(Eig, workspace=matrices(whole=6))
 def eig(_: Eig, x: Value) -> Any:
     """NumPy's own, which may come out real and is then converted."""
     return np.linalg.eig(x)
 
 
-@kernel(Eigvals)
+@kernel(Eigvals, workspace=matrices(whole=2))
 def eigvals(_: Eigvals, x: Value) -> Any:
     """NumPy's own, which may come out real and is then converted."""
     return np.linalg.eigvals(x)
 
 
-@kernel(QR)
+@kernel(QR, workspace=in_lapack(factor_numbers))
 def qr(op: QR, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.qr(x, "complete" if op.complete else "reduced")
 
 
-@kernel(SVD)
+@kernel(SVD, workspace=matrices(square=6, whole=1))
 def svd(op: SVD, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.svd(x, full_matrices=op.full)
 
 
-@kernel(Svdvals)
+@kernel(Svdvals, workspace=matrices(square=1, whole=1))
 def svdvals(_: Svdvals, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.svdvals(x)
 
 
-@kernel(Solve)
+@kernel(Solve, workspace=linear_system(0))
 def solve(_: Solve, a: Value, b: Value) -> Any:
     """NumPy's own."""
     return np.linalg.solve(a, b)
 
 
-@kernel(SolveTriangular)
+@kernel(SolveTriangular, workspace=linear_system(1))
 def solve_triangular(op: SolveTriangular, a: Value, b: Value) -> Any:
     """The general solution for the triangle alone."""
     triangle = np.tril(a) if op.lower else np.triu(a)

@@ -168,7 +168,7 @@ def _slope_by_tap(op: ConvolutionOp, x: Value, slopes: Value, out: Value) -> Val
     return out
 
 
-@kernel(Convolution)
+@kernel(Convolution, composed=True)
 def convolution(op: Convolution, x: Value, weights: Value) -> Value:
     """The windows as rows of a matrix, times the kernel as another."""
     dtype = wide(np.result_type(x, weights))
@@ -184,7 +184,7 @@ def convolution(op: Convolution, x: Value, weights: Value) -> Value:
     return out
 
 
-@kernel(ConvolutionInputGradient)
+@kernel(ConvolutionInputGradient, composed=True)
 def input_gradient(op: ConvolutionInputGradient, weights: Value, gradient: Value) -> Value:
     """The gradient times the kernel at each place in the window, added where that was seen."""
     dtype = wide(np.result_type(weights, gradient))
@@ -200,7 +200,7 @@ def input_gradient(op: ConvolutionInputGradient, weights: Value, gradient: Value
     return out[inside(op.padding, op.sizes)]
 
 
-@kernel(ConvolutionKernelGradient)
+@kernel(ConvolutionKernelGradient, composed=True)
 def kernel_gradient(op: ConvolutionKernelGradient, x: Value, gradient: Value) -> Value:
     """The windows as columns of a matrix, times the gradient."""
     dtype = wide(np.result_type(x, gradient))
@@ -235,7 +235,7 @@ def _least(dtype: DType) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
-@kernel(MaxPool)
+@kernel(MaxPool, composed=True)
 def max_pool(op: MaxPool, x: Value) -> Value:
     """The greatest of the shifted copies."""
     shape = op.infer_shape(x.shape)
@@ -263,7 +263,7 @@ def _first_maxima(op: Pooling, x: Value, counts: Shape) -> Value:
     return which
 
 
-@kernel(MaxPoolGradient)
+@kernel(MaxPoolGradient, composed=True)
 def max_pool_gradient(op: MaxPoolGradient, x: Value, gradient: Value) -> Value:
     """Each window's gradient added where its first maximum is."""
     counts = gradient.shape[1:-1]
@@ -275,7 +275,7 @@ def max_pool_gradient(op: MaxPoolGradient, x: Value, gradient: Value) -> Value:
     return out[inside(op.padding, x.shape[1:-1])]
 
 
-@kernel(MaxPoolSelect)
+@kernel(MaxPoolSelect, composed=True)
 def max_pool_select(op: MaxPoolSelect, x: Value, choices: Value) -> Value:
     """Each window's choice is taken where its first maximum is."""
     shape = op.infer_shape(x.shape, choices.shape)
@@ -297,7 +297,7 @@ def _elements(op: Pooling, sizes: Shape, counts: Shape) -> Value:
     return total
 
 
-@kernel(AvgPool)
+@kernel(AvgPool, composed=True)
 def avg_pool(op: AvgPool, x: Value) -> Value:
     """The sum of the shifted copies over the number of elements."""
     dtype = wide(op.infer_dtype(x.dtype))
@@ -311,7 +311,7 @@ def avg_pool(op: AvgPool, x: Value) -> Value:
     return out
 
 
-@kernel(AvgPoolGradient)
+@kernel(AvgPoolGradient, composed=True)
 def avg_pool_gradient(op: AvgPoolGradient, gradient: Value) -> Value:
     """Each window's gradient spread evenly over what it sees."""
     dtype = wide(op.infer_dtype(gradient.dtype))
