@@ -40,7 +40,9 @@ ROUNDED_ONCE = frozenset(
 )
 """Elementwise ops that are exact where a wider dtype gives the same."""
 
-CHAPTERS = ("fft", "linalg", "factorisation", "equations", "series", "convolution")
+CHAPTERS = frozenset(
+    "fft linalg einsum systems eigenvalues factorisation equations series convolution".split()
+)
 CALCULATIONS = (
     *(Sum, Prod, Mean, Var, LogSumExp, CumulativeSum, CumulativeProd, Linspace, Scatter),
     *(AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient),

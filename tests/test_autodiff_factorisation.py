@@ -355,4 +355,4 @@ TABLES = (
 
 
 def test_every_public_function_is_checked() -> None:
-    assert unchecked(joined(*TABLES), "factorisation", "equations") == []
+    assert unchecked(joined(*TABLES), "systems", "eigenvalues", "factorisation", "equations") == []

@@ -16,7 +16,7 @@ from tawny.array import wrap
 from tawny.engine.reference import run
 from tawny.node import make
 from tawny.ops.creation import Cast
-from tawny.ops.factorisation import Inv
+from tawny.ops.systems import Inv
 
 SINGULAR = np.array([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]) / 10
 SOUND = np.array([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]])

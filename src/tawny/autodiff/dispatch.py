@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawny.array import Array, array_for
-from tawny.autodiff.rules import FORWARD, REVERSE
 from tawny.errors import value_error
 from tawny.node import Node, part
 from tawny.op import Elementwise, Gradient
@@ -20,30 +19,25 @@ def apply_pullback(node: Node, cotangents: Derivatives, masked: bool = False) ->
 
     Cotangents that are zero since they are `masked` by `where` stay zero.
     """
-    op = node.op
+    if not node.op.facts().has_pullback:
+        return None
     given = _arrays(cotangents)
-    operands = map(array_for, node.inputs)
     with keep_zeros(masked):
-        if op.facts().has_pullback:
-            made = op.pullback(given if node.parts else given[0], _results(node), *operands)
-        elif (rule := REVERSE.get(type(op))) is not None:
-            made = rule(op, given if node.parts else given[0], _results(node), *operands)
-        else:
-            return None
+        made = node.op.pullback(
+            given if node.parts else given[0], _results(node), *map(array_for, node.inputs)
+        )
     return _nodes(node, made, len(node.inputs))
 
 
 def apply_pushforward(node: Node, tangents: Derivatives) -> Derivatives | None:
     """Tangents of the results by the op's own rule of forward mode; None if it has none."""
-    op, facts = node.op, node.op.facts()
-    given = _arrays(tangents)
-    operands = map(array_for, node.inputs)
-    if facts.has_pushforward:
-        made = op.pushforward(given[0] if facts.arity == 1 else given, _results(node), *operands)
-    elif (rule := FORWARD.get(type(op))) is not None:
-        made = rule(op, given, _results(node), *operands)
-    else:
+    facts = node.op.facts()
+    if not facts.has_pushforward:
         return None
+    given = _arrays(tangents)
+    made = node.op.pushforward(
+        given[0] if facts.arity == 1 else given, _results(node), *map(array_for, node.inputs)
+    )
     return _nodes(node, made, max(1, len(node.parts)))
 
 

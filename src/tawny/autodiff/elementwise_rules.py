@@ -321,7 +321,7 @@ CONSTANT_PRIMS: Final = frozenset(
 )
 """Primitives whose derivative is zero wherever they have one, or that take no real numbers.
 
-Conjugates and parts of complex numbers have rules in `tawny.autodiff.rules.complex_parts`.
+Conjugates and parts of complex numbers have rules in their rows of the elementwise table.
 """
 
 

@@ -18,7 +18,6 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, copy, filled_array
 from tawny.ops.diagonal import diagonal
-from tawny.ops.factorisation import inv
 from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
@@ -27,6 +26,7 @@ from tawny.ops.reduction import average, sum
 from tawny.ops.selection import take
 from tawny.ops.series import vander
 from tawny.ops.sorting import argsort, searchsorted
+from tawny.ops.systems import inv
 from tawny.shape import as_int, normalise_axes, normalise_axis
 
 

@@ -18,21 +18,13 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, copy, eye, filled_array
 from tawny.ops.diagonal import diagonal as numpy_diagonal
 from tawny.ops.differentiation import distance
-from tawny.ops.factorisation import (
-    Inv,
-    Pinv,
-    check_matrix,
-    check_square,
-    eigvalsh,
-    inv,
-    lapack_operands,
-    solve,
-    svdvals,
-)
+from tawny.ops.eigenvalues import eigvalsh
+from tawny.ops.factorisation import svdvals
 from tawny.ops.linalg import cross_product, matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
+from tawny.ops.systems import Inv, Pinv, check_matrix, check_square, inv, lapack_operands, solve
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduction_shape
 
 Order = float | Literal["fro", "nuc"] | None

@@ -14,7 +14,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, asarray, astype, cast_to_common, ones, zeros
 from tawny.ops.diagonal import diag
-from tawny.ops.factorisation import eigvals
+from tawny.ops.eigenvalues import eigvals
 from tawny.ops.joining import concat
 from tawny.ops.movement import expand_dims, ravel
 from tawny.ops.series import convolve

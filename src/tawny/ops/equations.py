@@ -1,18 +1,24 @@
-"""Matrix equations of control theory: Sylvester, Lyapunov and Riccati."""
+"""Matrix equations of control theory: Sylvester, Lyapunov and Riccati.
+
+A change of the coefficients changes the solution by a linear equation.  The solution of a Riccati
+equation is taken for that of self-adjoint `q` and `r`, which change as such: their cotangents are
+self-adjoint.
+"""
 
 from __future__ import annotations
 
 from tawny.array import Array, ArrayLike, wrap
 from tawny.errors import value_error
 from tawny.node import make
-from tawny.op import Gradient
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import eye
-from tawny.ops.factorisation import Lapack, adjoint, check_square, inv, lapack_operands, solve
 from tawny.ops.linalg import kron, matmul
-from tawny.ops.movement import reshape
+from tawny.ops.movement import matrix_transpose, reshape
+from tawny.ops.systems import Lapack, adjoint, check_square, inv, lapack_operands, solve
 from tawny.shape import Shape
+
+Tangents = tuple[Array | None, ...]
 
 _SMALL = 10
 """Discrete equations of fewer rows are solved as one linear system."""
@@ -28,9 +34,7 @@ def _check_matrices(op: str, shapes: tuple[Shape, ...], expected: tuple[Shape, .
             )
 
 
-class Sylvester(
-    Lapack, name="sylvester", arity=3, oracle="scipy.linalg.solve_sylvester", gradient=Gradient.RULE
-):
+class Sylvester(Lapack, name="sylvester", arity=3, oracle="scipy.linalg.solve_sylvester"):
     """The `x` of `a @ x + x @ b = q`."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -40,6 +44,23 @@ class Sylvester(
         m, n = a[0], b[0]
         _check_matrices("sylvester", shapes, ((m, m), (n, n), (m, n)))
         return (m, n)
+
+    def pullback(
+        self, cotangent: Array, result: Array, a: Array, b: Array, q: Array
+    ) -> tuple[Array, Array, Array]:
+        """Where no eigenvalue of `a` is the negative of one of `b`."""
+        to_right = sylvester(matrix_transpose(a), matrix_transpose(b), cotangent)
+        turned, minus = matrix_transpose(result), e.negative(to_right)
+        return matmul(minus, turned), matmul(turned, minus), to_right
+
+    def pushforward(self, tangents: Tangents, result: Array, a: Array, b: Array, q: Array) -> Array:
+        da, db, change = tangents
+        if da is not None:
+            change = _subtract(change, matmul(da, result))
+        if db is not None:
+            change = _subtract(change, matmul(result, db))
+        assert change is not None
+        return sylvester(a, b, change)
 
 
 class Riccati(Lapack):
@@ -56,20 +77,52 @@ class Riccati(Lapack):
         return (n, n)
 
 
-class Care(
-    Riccati,
-    name="care",
-    arity=4,
-    oracle="scipy.linalg.solve_continuous_are",
-    gradient=Gradient.RULE,
-):
+class Care(Riccati, name="care", arity=4, oracle="scipy.linalg.solve_continuous_are"):
     """The stabilising `x` of `aᴴ x + x a - x b r⁻¹ bᴴ x + q = 0`."""
 
+    def pushforward(
+        self, tangents: Tangents, result: Array, a: Array, b: Array, q: Array, r: Array
+    ) -> Array:
+        """Where the equation has a stabilising solution."""
+        gain = solve(r, matmul(adjoint(b), result))
+        closed = e.subtract(a, matmul(b, gain))
+        change = _half_change(tangents, gain, result)
+        return sylvester(adjoint(closed), closed, e.negative(e.add(change, adjoint(change))))
 
-class Dare(
-    Riccati, name="dare", arity=4, oracle="scipy.linalg.solve_discrete_are", gradient=Gradient.RULE
-):
+
+class Dare(Riccati, name="dare", arity=4, oracle="scipy.linalg.solve_discrete_are"):
     """The stabilising `x` of `aᴴ x a - x - aᴴ x b (r + bᴴ x b)⁻¹ bᴴ x a + q = 0`."""
+
+    def pushforward(
+        self, tangents: Tangents, result: Array, a: Array, b: Array, q: Array, r: Array
+    ) -> Array:
+        """Where the equation has a stabilising solution."""
+        back = matmul(adjoint(b), result)
+        gain = solve(e.add(r, matmul(back, b)), matmul(back, a))
+        closed = e.subtract(a, matmul(b, gain))
+        change = _half_change(tangents, gain, matmul(adjoint(closed), result))
+        return discrete_lyapunov(adjoint(closed), e.add(change, adjoint(change)))
+
+
+def _half_change(tangents: Tangents, gain: Array, weight: Array) -> Array:
+    """Half of what the coefficients' changes add to an equation; its adjoint is the other half."""
+    da, db, dq, dr = tangents
+    terms: list[Array] = []
+    moved = da if db is None else _subtract(da, matmul(db, gain))
+    if moved is not None:
+        terms.append(matmul(weight, moved))
+    halves = dq
+    if dr is not None:
+        spent = matmul(adjoint(gain), matmul(dr, gain))
+        halves = spent if dq is None else e.add(dq, spent)
+    if halves is not None:
+        terms.append(e.multiply(halves, 0.5))
+    return terms[0] if len(terms) == 1 else e.add(*terms)
+
+
+def _subtract(x: Array | None, y: Array) -> Array:
+    """`x - y`, where None is zero."""
+    return e.negative(y) if x is None else e.subtract(x, y)
 
 
 @public(module="linalg")

@@ -1,36 +1,43 @@
-"""Matrix factorisations, systems of linear equations and eigenvalues: what LAPACK computes."""
+"""Factorisations of matrices, and singular values.
+
+Derivatives come from the equations that define the results.  A rule says under which conditions
+the derivative exists.  Elsewhere it is infinite or NaN, or the system to be solved is singular,
+which is an error.  Matrices that are read as self-adjoint from one triangle are taken to change as
+such: both triangles share the cotangent, which is self-adjoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.array import Array, ArrayLike, wrap
 from tawny.dtype import DType
-from tawny.errors import linalg_error, type_error, value_error
-from tawny.node import Node, make, make_parts
-from tawny.op import Gradient, Op, Type
-from tawny.operator import public
+from tawny.errors import value_error
+from tawny.op import Type
+from tawny.operator import emit, emit_parts, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import cast_node
-from tawny.ops.linalg import stack_shape
-from tawny.ops.movement import matrix_transpose
+from tawny.ops.creation import eye
+from tawny.ops.diagonal import tril, triu
+from tawny.ops.eigenvalues import column_products, gaps, off_diagonal, self_adjoint
+from tawny.ops.indexing import pad_node
+from tawny.ops.joining import concat
+from tawny.ops.linalg import matmul
+from tawny.ops.movement import expand_dims, matrix_transpose
+from tawny.ops.systems import (
+    Lapack,
+    SolveTriangular,
+    Square,
+    adjoint,
+    check_matrix,
+    emit_lapack,
+    emit_lapack_parts,
+    is_complex,
+    lapack_operands,
+)
 from tawny.shape import Shape
 
-
-class EigResult(NamedTuple):
-    """Eigenvalues, and eigenvectors as the columns of matrices."""
-
-    eigenvalues: Array
-    eigenvectors: Array
-
-
-class EighResult(NamedTuple):
-    """Ascending real eigenvalues, and orthonormal eigenvectors as the columns of matrices."""
-
-    eigenvalues: Array
-    eigenvectors: Array
+Pair = tuple[Array, Array]
 
 
 class QRResult(NamedTuple):
@@ -47,13 +54,6 @@ class LQResult(NamedTuple):
     Q: Array
 
 
-class SlogdetResult(NamedTuple):
-    """A determinant as its sign and the logarithm of its size."""
-
-    sign: Array
-    logabsdet: Array
-
-
 class SVDResult(NamedTuple):
     """Orthonormal columns `U`, descending singular values `S`, orthonormal rows `Vh`."""
 
@@ -62,128 +62,24 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-def lapack_dtype(op: str, dtypes: tuple[DType, ...]) -> DType:
-    """The single or double precision dtype that LAPACK computes in; integers become float64."""
-    for position, dtype in enumerate(dtypes):
-        if dtype == dt.FLOAT16:
-            raise type_error(
-                op,
-                f"operand {position} has dtype float16, for which there is no LAPACK; convert it "
-                "with np.astype(x, np.float32)",
-            )
-    return dt.promote(*map(dt.inexact_dtype, dtypes))
-
-
-def check_square(op: str, shape: Shape, position: int = 0) -> None:
-    """Refuse all but a stack of square matrices."""
-    check_matrix(op, shape, position)
-    if shape[-1] != shape[-2]:
-        raise linalg_error(
-            op, f"operand {position} has shape {shape}; its last two axes must be equal (square)"
-        )
-
-
-def check_matrix(op: str, shape: Shape, position: int = 0) -> None:
-    """Refuse what has fewer than two axes."""
-    if len(shape) < 2:
-        raise linalg_error(
-            op, f"operand {position} has shape {shape}; it must have at least two axes (a matrix)"
-        )
-
-
-class Lapack(Op):
-    """An op on stacks of matrices that computes in single or double precision."""
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return lapack_dtype(self.facts().name, dtypes)
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        wanted = lapack_dtype(self.facts().name, tuple([dtype for _, dtype in types]))
-        for position, (_, dtype) in enumerate(types):
-            if dtype != wanted:
-                return f"operand {position} has dtype {dtype}; it must be {wanted}"
-        return super().mistake(types)
-
-
-class Square(Lapack):
-    """An op on a stack of square matrices."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        check_square(self.facts().name, shapes[0])
-        return shapes[0]
-
-
-class Cholesky(Square, name="cholesky", oracle="numpy.linalg.cholesky", gradient=Gradient.RULE):
+class Cholesky(Square, name="cholesky", oracle="numpy.linalg.cholesky"):
     """The triangle whose product with its own adjoint is a positive definite matrix."""
 
     upper: bool
 
-
-class Inv(Square, name="inv", oracle="numpy.linalg.inv", gradient=Gradient.RULE):
-    """Inverse matrices; a singular one is an error, or NaN if not `strict`."""
-
-    strict: bool
-
-
-class Det(Square, name="det", oracle="numpy.linalg.det", gradient=Gradient.RULE):
-    """Determinants."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        return super().infer_shape(*shapes)[:-2]
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        """For positive definite matrices."""
+        lower = adjoint(result) if self.upper else result
+        solver = SolveTriangular(lower=True, transposed=0, unit=False)
+        half = emit(solver, lower, self_adjoint(tangent))
+        inside = emit(solver, lower, adjoint(half))
+        one = eye(x.shape[-1], dtype=dt.real_dtype(x.dtype))
+        share = e.subtract(1.0, e.multiply(one, 0.5))
+        change = matmul(lower, tril(e.multiply(inside, share)))
+        return adjoint(change) if self.upper else change
 
 
-class Slogdet(Square, name="slogdet", oracle="numpy.linalg.slogdet", gradient=Gradient.RULE):
-    """Sign and logarithm of the size of determinants."""
-
-    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        ((shape, dtype),) = types
-        kind = self.infer_dtype(dtype)
-        return (shape[:-2], kind), (shape[:-2], dt.real_dtype(kind))
-
-
-class Eigh(Square, name="eigh", oracle="numpy.linalg.eigh", gradient=Gradient.RULE):
-    """Eigenvalues and eigenvectors of the self-adjoint matrix one triangle gives."""
-
-    upper: bool
-
-    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        ((shape, dtype),) = types
-        kind = self.infer_dtype(dtype)
-        return (shape[:-1], dt.real_dtype(kind)), (shape, kind)
-
-
-class Eigvalsh(Square, name="eigvalsh", oracle="numpy.linalg.eigvalsh", gradient=Gradient.RULE):
-    """Ascending eigenvalues of the self-adjoint matrix one triangle gives."""
-
-    upper: bool
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        return super().infer_shape(*shapes)[:-1]
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return dt.real_dtype(super().infer_dtype(*dtypes))
-
-
-class Eig(Square, name="eig", oracle="numpy.linalg.eig", gradient=Gradient.RULE):
-    """Complex eigenvalues and eigenvectors."""
-
-    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        ((shape, dtype),) = types
-        kind = dt.complex_dtype(self.infer_dtype(dtype))
-        return (shape[:-1], kind), (shape, kind)
-
-
-class Eigvals(Square, name="eigvals", oracle="numpy.linalg.eigvals", gradient=Gradient.RULE):
-    """Complex eigenvalues."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        return super().infer_shape(*shapes)[:-1]
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return dt.complex_dtype(super().infer_dtype(*dtypes))
-
-
-class QR(Lapack, name="qr", oracle="numpy.linalg.qr", gradient=Gradient.RULE):
+class QR(Lapack, name="qr", oracle="numpy.linalg.qr"):
     """Orthonormal columns times an upper triangle; square `Q` if `complete`."""
 
     complete: bool
@@ -196,8 +92,31 @@ class QR(Lapack, name="qr", oracle="numpy.linalg.qr", gradient=Gradient.RULE):
         k = m if self.complete else min(m, n)
         return ((*batch, m, k), kind), ((*batch, k, n), kind)
 
+    def pushforward(self, tangent: Array, results: Pair, x: Array) -> Pair:
+        """For matrices whose first `min(m, n)` columns are independent.
 
-class SVD(Lapack, name="svd", oracle="numpy.linalg.svd", gradient=Gradient.RULE):
+        If `complete`, the columns of `Q` beyond those of `R` may be any that complete a basis.
+        What depends on the choice has no derivative; the rule takes them not to turn among
+        themselves.
+        """
+        q, r = results
+        rank, width = min(x.shape[-2:]), q.shape[-1]
+        solver = SolveTriangular(lower=False, transposed=1, unit=False)
+        triangle = r if r.shape[-2:] == (rank, rank) else r[..., :rank, :rank]
+        leading = matrix_transpose(_leading(tangent, rank))
+        moved = matrix_transpose(emit(solver, triangle, leading))
+        star = adjoint(q)
+        inside = matmul(star, moved)
+        turn = _skew(_pad_columns(tril(inside, k=-1), width))
+        if is_complex(x):
+            turn = e.add(turn, _pad_columns(_phases(inside), width))
+        dq = matmul(q, turn)
+        if width < x.shape[-2]:
+            dq = e.add(dq, e.subtract(moved, matmul(q, inside)))
+        return dq, triu(e.subtract(matmul(star, tangent), matmul(turn, r)))
+
+
+class SVD(Lapack, name="svd", oracle="numpy.linalg.svd"):
     """Orthonormal columns, singular values, orthonormal rows; square ones if `full`."""
 
     full: bool
@@ -215,8 +134,58 @@ class SVD(Lapack, name="svd", oracle="numpy.linalg.svd", gradient=Gradient.RULE)
             ((*batch, right, n), kind),
         )
 
+    def pushforward(
+        self, tangent: Array, results: tuple[Array, Array, Array], x: Array
+    ) -> tuple[Array, Array, Array]:
+        """Singular vectors have a derivative where singular values are distinct and not zero.
 
-class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals", gradient=Gradient.RULE):
+        A pair of complex singular vectors may be multiplied by any number of size 1, and if `full`,
+        the vectors beyond the singular values may be any that complete a basis.  What depends on
+        the choice has no derivative; the rule takes `U` to turn and not `Vh`, and the vectors
+        beyond not to turn among themselves.
+        """
+        left, values, right = results[0], results[1], adjoint(results[2])
+        count = values.shape[-1]
+        u, v = _leading(left, count), _leading(right, count)
+        moved = matmul(tangent, v)
+        inside = matmul(adjoint(left), moved)
+        core = inside if u is left else inside[..., :count, :]
+        back = matmul(adjoint(tangent), u)
+        inside_back = adjoint(core) if v is right else matmul(results[2], back)
+        apart = gaps(e.square(values))
+        by_column = e.multiply(core, expand_dims(values, axis=-2))
+        by_row = e.multiply(core, expand_dims(values, axis=-1))
+        turn = off_diagonal(e.add(by_column, adjoint(by_column)), apart)
+        if is_complex(x):
+            turn = e.add(turn, _phases(e.divide(core, expand_dims(values, axis=-2))))
+        turn_back = off_diagonal(e.add(by_row, adjoint(by_row)), apart)
+        return (
+            _singular_vectors(left, moved, inside, turn, values),
+            column_products(u, moved),
+            adjoint(_singular_vectors(right, back, inside_back, turn_back, values)),
+        )
+
+
+def _singular_vectors(
+    vectors: Array, moved: Array, inside: Array, turn: Array, values: Array
+) -> Array:
+    """The change of singular vectors that `turn` among themselves and are `moved` by the others.
+
+    `inside` is the part of `moved` that lies in the space of `vectors`.
+    """
+    rows, width, count = *vectors.shape[-2:], values.shape[-1]
+    scale = expand_dims(values, axis=-2)
+    if width > count:
+        beyond = e.divide(inside[..., count:, :], scale)
+        whole = concat([e.multiply(turn, 0.5), beyond], axis=-2)
+        return matmul(vectors, _skew(_pad_columns(whole, width)))
+    change = matmul(vectors, turn)
+    if width < rows:
+        change = e.add(change, e.divide(e.subtract(moved, matmul(vectors, inside)), scale))
+    return change
+
+
+class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals"):
     """Descending singular values."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -227,145 +196,45 @@ class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals", gradient=Gr
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.real_dtype(super().infer_dtype(*dtypes))
 
-
-class Pinv(Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gradient.RULE):
-    """Pseudo-inverses; singular values up to operand 1 times the greatest count as zero."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        x, rtol = shapes
-        check_matrix("pinv", x)
-        return (*stack_shape("pinv", x, rtol, x[:-2], rtol), x[-1], x[-2])
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return super().infer_dtype(dtypes[0])
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        return super().mistake(types[:1])
+    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
+        """For singular values that are distinct, or treated alike, and not zero."""
+        left, _, right = emit_parts(SVD(full=False), x)
+        return column_products(left, matmul(tangent, adjoint(right)))
 
 
-class System(Lapack):
-    """Systems of equations: square matrices, and a vector or stacks of columns."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        name = self.facts().name
-        matrix, right = shapes
-        check_square(name, matrix)
-        axis = -1 if len(right) == 1 else -2
-        if not right or right[axis] != matrix[-1]:
-            raise value_error(
-                name,
-                f"operand 1 has shape {right}; its axis {axis} must be {matrix[-1]} "
-                f"to match operand 0 of shape {matrix}",
-            )
-        if len(right) == 1:
-            return (*matrix[:-2], matrix[-1])
-        return (*stack_shape(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
+# ------------------------------------------------------------ of matrices, in rules
 
 
-class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve", gradient=Gradient.RULE):
-    """The `x` of `a @ x = b`."""
+def _phases(x: Array) -> Array:
+    """The imaginary part of the diagonal of matrices, as the imaginary diagonal of others."""
+    rows, columns = x.shape[-2:]
+    diagonal = eye(rows, columns, dtype=dt.real_dtype(x.dtype))
+    return e.multiply(e.multiply(e.imag(x), diagonal), 1j)
 
 
-class SolveTriangular(
-    System,
-    name="solve_triangular",
-    arity=2,
-    oracle="scipy.linalg.solve_triangular",
-    gradient=Gradient.RULE,
-):
-    """The `x` of `a @ x = b` for one triangle of `a`.
-
-    `transposed` is 0 for `a`, 1 for its transpose, 2 for its adjoint; `unit` takes the diagonal
-    for ones.
-    """
-
-    lower: bool
-    transposed: int
-    unit: bool
+def _skew(x: Array) -> Array:
+    return e.subtract(x, adjoint(x))
 
 
-def lapack_operands(op: str, *operands: Any) -> tuple[Node, ...]:
-    """The operands as nodes of the dtype LAPACK computes in."""
-    nodes = tuple(lift(x, op, i) for i, x in enumerate(operands))
-    wanted = lapack_dtype(op, tuple(n.dtype for n in nodes))
-    return tuple(cast_node(n, wanted) for n in nodes)
+def _leading(x: Array, count: int) -> Array:
+    """The first columns."""
+    return x if x.shape[-1] == count else x[..., :count]
 
 
-def _emit(op: Op, *operands: Any) -> Array:
-    return wrap(make(op, lapack_operands(op.facts().name, *operands)))
+def _pad_columns(x: Array, width: int) -> Array:
+    """Matrices with columns of zeros added, up to `width` of them."""
+    if x.shape[-1] == width:
+        return x
+    return wrap(pad_node(x.node, [*[(0, 0)] * (x.ndim - 1), (0, width - x.shape[-1])], 0))
 
 
-def _emit_parts(op: Op, *operands: Any) -> list[Array]:
-    return [wrap(n) for n in make_parts(op, lapack_operands(op.facts().name, *operands))]
-
-
-def adjoint(x: Array) -> Array:
-    """The conjugate transpose of matrices."""
-    return matrix_transpose(e.conj(x) if x.dtype.kind == "c" else x)
+# ------------------------------------------------------------ public functions
 
 
 @public(module="linalg")
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     """The lower (or `upper`) triangle whose product with its adjoint is the definite `a`."""
-    return _emit(Cholesky(bool(upper)), a)
-
-
-@public(module="linalg")
-def inv(a: ArrayLike) -> Array:
-    """Inverse matrices."""
-    return _emit(Inv(strict=True), a)
-
-
-@public(module="linalg")
-def det(a: ArrayLike) -> Array:
-    """Determinants."""
-    return _emit(Det(), a)
-
-
-@public(module="linalg")
-def slogdet(a: ArrayLike) -> SlogdetResult:
-    """Sign and logarithm of the absolute value of determinants."""
-    return SlogdetResult(*_emit_parts(Slogdet(), a))
-
-
-@public(module="linalg")
-def logdet(x: ArrayLike, /) -> Array:
-    """Logarithm of determinants; NaN where a real one is negative."""
-    (node,) = lapack_operands("logdet", x)
-    check_square("logdet", node.shape)
-    sign, size = slogdet(wrap(node))
-    return e.add(size, e.log(sign))
-
-
-def _triangle(op: str, uplo: object) -> bool:
-    """Whether `UPLO` names the upper triangle."""
-    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
-        raise value_error(op, f"UPLO is {uplo!r}; accepted: 'L' (lower triangle), 'U' (upper)")
-    return uplo.upper() == "U"
-
-
-@public(module="linalg")
-def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:  # noqa: N803
-    """Eigenvalues and eigenvectors of self-adjoint matrices, read from one triangle."""
-    return EighResult(*_emit_parts(Eigh(_triangle("eigh", UPLO)), a))
-
-
-@public(module="linalg")
-def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:  # noqa: N803
-    """Eigenvalues of self-adjoint matrices, read from one triangle."""
-    return _emit(Eigvalsh(_triangle("eigvalsh", UPLO)), a)
-
-
-@public(module="linalg")
-def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices; always complex, whatever the values."""
-    return EigResult(*_emit_parts(Eig(), a))
-
-
-@public(module="linalg")
-def eigvals(a: ArrayLike) -> Array:
-    """Eigenvalues of square matrices; always complex, whatever the values."""
-    return _emit(Eigvals(), a)
+    return emit_lapack(Cholesky(bool(upper)), a)
 
 
 @public(module="linalg")
@@ -377,8 +246,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise value_error("qr", f"mode is {mode!r}; accepted: 'reduced', 'complete', 'r'")
     if mode == "r":
-        return _emit_parts(QR(complete=False), a)[1]
-    return QRResult(*_emit_parts(QR(mode == "complete"), a))
+        return emit_lapack_parts(QR(complete=False), a)[1]
+    return QRResult(*emit_lapack_parts(QR(mode == "complete"), a))
 
 
 @public(module="linalg")
@@ -401,34 +270,10 @@ def svd(
     del hermitian
     if not compute_uv:
         return svdvals(a)
-    return SVDResult(*_emit_parts(SVD(bool(full_matrices)), a))
+    return SVDResult(*emit_lapack_parts(SVD(bool(full_matrices)), a))
 
 
 @public(module="linalg")
 def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, greatest first."""
-    return _emit(Svdvals(), x)
-
-
-@public(module="linalg")
-def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """The `x` of `a @ x = x2`; `b` is one vector or (stacks of) matrices of columns."""
-    return _emit(Solve(), a, b)
-
-
-@public(module="linalg")
-def solve_triangular(
-    x1: ArrayLike,
-    x2: ArrayLike,
-    /,
-    *,
-    lower: bool = False,
-    trans: Literal[0, 1, 2] = 0,
-    unit_diagonal: bool = False,
-) -> Array:
-    """The `x` of `x1 @ x = x2` for a triangle of `x1`, or of its transpose (1) or adjoint (2)."""
-    if trans not in (0, 1, 2):
-        raise value_error(
-            "solve_triangular", f"trans is {trans!r}; accepted: 0, 1 (transposed), 2 (adjoint)"
-        )
-    return _emit(SolveTriangular(bool(lower), trans, bool(unit_diagonal)), x1, x2)
+    return emit_lapack(Svdvals(), x)

@@ -8,25 +8,12 @@ import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.engine.reference.workspace import factor_numbers, in_lapack, linear_system, matrices
+from tawny.ops.eigenvalues import Eig, Eigh, Eigvals, Eigvalsh
 from tawny.ops.einsum import Einsum
 from tawny.ops.equations import Care, Dare, Sylvester
-from tawny.ops.factorisation import (
-    QR,
-    SVD,
-    Cholesky,
-    Det,
-    Eig,
-    Eigh,
-    Eigvals,
-    Eigvalsh,
-    Inv,
-    Pinv,
-    Slogdet,
-    Solve,
-    SolveTriangular,
-    Svdvals,
-)
+from tawny.ops.factorisation import QR, SVD, Cholesky, Svdvals
 from tawny.ops.linalg import Matmul
+from tawny.ops.systems import Det, Inv, Pinv, Slogdet, Solve, SolveTriangular
 
 
 @kernel(Matmul)

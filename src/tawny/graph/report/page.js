@@ -30,7 +30,7 @@ function readColours() {
 const fill = (hue, strength = 1) => (dark.matches ? `hsl(${hue} ${38 * strength}% 27%)` : `hsl(${hue} ${70 * strength}% ${90 - 6 * strength}%)`);
 
 // ------------------------------------------------------------------ the graphs
-const CLASS_HUES = { variable: 215, constant: 0, elementwise: 140, reduction: 40, linalg: 275, convolution: 275, fusion: 95, movement: 195, indexing: 175, joining: 185, random: 55, pooling: 20, creation: 230, bands: 310, rows: 330 };
+const CLASS_HUES = { variable: 215, constant: 0, elementwise: 140, reduction: 40, cumulative: 40, linalg: 275, einsum: 275, convolution: 275, fusion: 95, movement: 195, indexing: 175, joining: 185, random: 55, pooling: 20, creation: 230, bands: 310, rows: 330 };
 const hueOf = (word) => { if (word in CLASS_HUES) return CLASS_HUES[word]; let h = 7; for (const c of word) h = (h * 31 + c.codePointAt(0)) % 360; return h; };
 
 class Drawing {

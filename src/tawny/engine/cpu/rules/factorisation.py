@@ -14,7 +14,8 @@ from tawny.engine.cpu.kernels.linear_systems import (
 )
 from tawny.engine.layout import Memory
 from tawny.node import Node
-from tawny.ops.factorisation import Cholesky, Det, Inv, Slogdet, Solve, SolveTriangular
+from tawny.ops.factorisation import Cholesky
+from tawny.ops.systems import Det, Inv, Slogdet, Solve, SolveTriangular
 
 
 @native(Solve)
