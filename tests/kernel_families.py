@@ -77,7 +77,7 @@ def results() -> dict[str, np.ndarray]:
 
 def watch(by_llvm: bool) -> None:
     """Count how code comes into memory."""
-    load, link = library.load, library._link_by_llvm
+    load, link = library.load, library.link_by_llvm
 
     def loaded(*arguments: Any) -> Any:
         if by_llvm:
@@ -90,7 +90,7 @@ def watch(by_llvm: bool) -> None:
         HOW.append("linked")
         return link(*arguments)
 
-    library.load, library._link_by_llvm = loaded, linked
+    library.load, library.link_by_llvm = loaded, linked
 
 
 if __name__ == "__main__":

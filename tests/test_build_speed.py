@@ -20,6 +20,7 @@ from random_graphs import RandomGraph, graphs
 from tawny.engine import cpu
 from tawny.engine.cpu import TINY, CpuEngine, kernel_table
 from tawny.engine.llvm.runtime import library
+from tawny.engine.llvm.targets import Target
 from tawny.engine.lowering import is_leaf, lower, overwrites, views_of
 from tawny.graph.incremental import boundary, dependence
 from tawny.memory.ordering.model import ordering_model
@@ -56,11 +57,11 @@ def compiling_threads(monkeypatch: pytest.MonkeyPatch, together: int) -> list[st
     original, meeting = library.object_code, threading.Barrier(together, timeout=20)
     seen: list[str] = []
 
-    def compiling(text: str) -> bytes:
+    def compiling(text: str, target: Target) -> bytes:
         seen.append(threading.current_thread().name)
         if len(seen) <= together:
             meeting.wait()
-        return original(text)
+        return original(text, target)
 
     monkeypatch.setattr(library, "object_code", compiling)
     return seen

@@ -15,6 +15,7 @@ from tawny.engine.cpu.products.convolution import convolution_kernel
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.tile import widest
 from tawny.engine.llvm.runtime import library
+from tawny.engine.llvm.targets import Target
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import PLAIN, Activation, Epilogue
 
@@ -33,9 +34,9 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     original = library.object_code
 
-    def noted(text: str) -> bytes:
+    def noted(text: str, target: Target) -> bytes:
         texts.append(text)
-        return original(text)
+        return original(text, target)
 
     monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
     monkeypatch.setattr(library, "object_code", noted)

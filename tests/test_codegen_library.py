@@ -11,21 +11,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tawny.engine.llvm.ir.builder import F32, I32, I64, PTR, Module
-from tawny.engine.llvm.runtime import cache, library, processor
+from tawny.engine.llvm.ir.builder import F32, I32, I64, PTR, VOID, Function, Module, Value
+from tawny.engine.llvm.runtime import cache, compiler, library, processor
 from tawny.engine.llvm.runtime import host as host_module
+from tawny.engine.llvm.runtime.compiler import object_code
+from tawny.engine.llvm.runtime.directory import cache_directory
 from tawny.engine.llvm.runtime.host import (
     AVX512,
     INSTRUCTION_SETS,
     InstructionSet,
-    cache_directory,
     host,
 )
 from tawny.engine.llvm.runtime.library import compile_ir
+from tawny.engine.llvm.targets import Target
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -40,7 +43,7 @@ def fresh(tmp_path, monkeypatch) -> Path:
 
 def text_of(number: int) -> str:
     """A function that gives a number."""
-    module = Module()
+    module = Module(host())
     with module.function("answer", {}, I64) as f:
         f.return_(f.constant(I64, number))
     return module.text()
@@ -66,9 +69,9 @@ def count_compiled(monkeypatch) -> list[str]:
     texts: list[str] = []
     original = library.object_code
 
-    def noted(text: str) -> bytes:
+    def noted(text: str, target: Target) -> bytes:
         texts.append(text)
-        return original(text)
+        return original(text, target)
 
     monkeypatch.setattr(library, "object_code", noted)
     return texts
@@ -145,10 +148,7 @@ def test_code_that_cannot_be_linked_is_compiled_again(fresh, monkeypatch):
 def test_the_key_depends_on_the_machine_and_on_llvm(fresh, monkeypatch):
     assert answer(text_of(8)) == 8
     forget()
-    changed = type("Other", (), {})()
-    for name in ("triple", "attributes", "avx512", "vector_bytes", "has_fma"):
-        setattr(changed, name, getattr(host(), name))
-    changed.identity = host().identity + " other"
+    changed = replace(host(), tune="other")
     monkeypatch.setattr(library, "host", lambda: changed)
     assert answer(text_of(8)) == 8
     assert len(entries(fresh)) == 2
@@ -192,12 +192,12 @@ def test_the_cache_is_bounded_and_the_oldest_go(tmp_path):
         path = tmp_path / f"{i:02}.object"
         path.write_bytes(bytes(1000))
         os.utime(path, (now - 100 + i, now - 100 + i))
-    (tmp_path / "trial-x").write_text("runs")
+    (tmp_path / "isa-x").write_text("runs")
     cache.sweep(tmp_path, 20 * 4096)
     assert len(entries(tmp_path)) == 20
     cache.sweep(tmp_path, 16 * 4096)
     assert [p.stem for p in entries(tmp_path)] == [f"{i:02}" for i in range(8, 20)]
-    assert (tmp_path / "trial-x").exists()
+    assert (tmp_path / "isa-x").exists()
 
 
 def test_writing_keeps_the_cache_bounded(fresh, monkeypatch):
@@ -278,9 +278,9 @@ def in_threads(texts: list[str]) -> list[int]:
 def test_different_texts_are_compiled_at_the_same_time(fresh, monkeypatch):
     original, meeting = library.object_code, threading.Barrier(2, timeout=20)
 
-    def met(text: str) -> bytes:
+    def met(text: str, target: Target) -> bytes:
         meeting.wait()
-        return original(text)
+        return original(text, target)
 
     monkeypatch.setattr(library, "object_code", met)
     assert in_threads([text_of(400), text_of(401)]) == [400, 401]
@@ -296,11 +296,11 @@ def test_a_text_that_several_threads_ask_for_is_compiled_once(fresh, monkeypatch
 def test_llvm_compiles_without_a_lock_that_all_calls_share(fresh):
     """Two threads that compile take turns in Python alone, and make the same code as one does."""
     texts = [text_of(n) for n in range(420, 440)]
-    alone = [library.object_code(text) for text in texts]
+    alone = [object_code(text, host()) for text in texts]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(library.object_code, texts)) == alone
+        assert list(pool.map(object_code, texts, [host()] * len(texts))) == alone
     for name in ("LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"):
-        assert isinstance(library._unlocked_function(name), ctypes._CFuncPtr)
+        assert isinstance(compiler._unlocked_function(name), ctypes._CFuncPtr)
 
 
 def test_a_text_that_cannot_be_compiled_can_be_tried_again(fresh):
@@ -337,6 +337,7 @@ def test_the_machine_is_one_of_the_levels():
 
 LIMITED = """
 from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.targets import Target
 print(host().vector_bytes, host().has_fma)
 """
 
@@ -365,11 +366,14 @@ def test_an_unknown_limit_is_refused():
     os.name != "posix" or not host().triple.startswith("x86_64"), reason="trials need POSIX"
 )
 def test_an_instruction_that_dies_is_found_out(fresh):
-    dying = InstructionSet("dying", "x86-64", frozenset(), 16, TRAP)
-    assert not host_module._can_run(dying, host().triple, "here")
-    assert host_module._can_run(
-        InstructionSet("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there"
-    )
+    dying = InstructionSet("dying", "x86-64", frozenset(), 16, trap)
+    assert not host_module._can_run(dying, replace(host(), tune="here"))
+    fine = InstructionSet("fine", "x86-64", frozenset(), 16, lambda f, place: None)
+    assert host_module._can_run(fine, replace(host(), tune="there"))
+
+
+def trap(f: Function, place: Value) -> None:
+    f.intrinsic("trap", VOID, overload=())
 
 
 UD2, FAULT, RETURN = (
@@ -395,25 +399,10 @@ def test_where_nothing_can_be_tried_code_is_believed(monkeypatch):
 @pytest.mark.skipif(not host().avx512, reason="the machine has no AVX-512")
 def test_trials_are_remembered(fresh, monkeypatch):
     tried = []
-    monkeypatch.setattr(host_module, "_try_set", lambda level, triple: not tried.append(level))
-    assert host_module._can_run(AVX512, host().triple, "some")
-    assert host_module._can_run(AVX512, host().triple, "some")
+    monkeypatch.setattr(host_module, "_try_set", lambda level, target: not tried.append(level))
+    for _ in range(2):
+        assert host_module._can_run(AVX512, host())
     assert len(tried) == 1
-
-
-TRAP = """
-declare void @llvm.trap()
-define void @trial(ptr %p) {
-  call void @llvm.trap()
-  ret void
-}
-"""
-FINE = """
-define void @trial(ptr %p) {
-  store i8 1, ptr %p
-  ret void
-}
-"""
 
 
 # ------------------------------------------------------------------ finished code
@@ -421,7 +410,7 @@ define void @trial(ptr %p) {
 
 def sum_text(*, finished: bool) -> str:
     """The sum of n numbers, which says that each is multiplied by one."""
-    module = Module(finished=finished)
+    module = Module(host(), finished=finished)
     with module.function("sum", {"x": PTR, "n": I64}, I64) as f:
         x, n = f.arguments
         with f.loop(0, n, carried=[f.constant(I64, 0)]) as loop:
@@ -432,9 +421,9 @@ def sum_text(*, finished: bool) -> str:
 
 def test_finished_code_is_left_as_it_is_written(fresh):
     finished, other = sum_text(finished=True), sum_text(finished=False)
-    assert "mul i64" in str(library._optimise(finished))
-    assert "mul i64" not in str(library._optimise(other))
-    assert library._target(finished) is not library._target(other)
+    assert "mul i64" in str(compiler._optimise(finished, host()))
+    assert "mul i64" not in str(compiler._optimise(other, host()))
+    assert compiler._machine(finished, host()) is not compiler._machine(other, host())
     numbers = (ctypes.c_int64 * 5)(1, 2, 3, 4, 5)
     for text in (finished, other):
         found = compile_ir(text)
@@ -453,7 +442,7 @@ def function(module: Module, name: str, *kinds):
 
 
 def test_loops_carry_values():
-    module = Module()
+    module = Module(host())
     with module.function("sum", {"n": I64}, I64) as f:
         (n,) = f.arguments
         with f.loop(0, n, carried=[f.constant(I64, 0), f.constant(I64, 1)]) as loop:
@@ -466,7 +455,7 @@ def test_loops_carry_values():
 
 
 def test_nested_loops_and_conditions():
-    module = Module()
+    module = Module(host())
     with module.function("pairs", {"n": I64}, I64) as f:
         (n,) = f.arguments
         with f.loop(0, n, carried=[f.constant(I64, 0)]) as outer:
@@ -488,7 +477,7 @@ def test_nested_loops_and_conditions():
 
 
 def test_a_loop_that_repeats_by_condition():
-    module = Module()
+    module = Module(host())
     with module.function("collatz", {"n": I64}, I64) as f:
         (n,) = f.arguments
         with f.repeat(n, f.constant(I64, 0)) as repeat:
@@ -502,7 +491,7 @@ def test_a_loop_that_repeats_by_condition():
 
 
 def test_constants_are_exact():
-    module = Module()
+    module = Module(host())
     with module.function("third", {"p": PTR}) as f:
         f.store(f.constant(F32, 1 / 3), f.arguments[0])
         f.store(f.constant(F32, 1e39), f.element(f.arguments[0], 1, F32))
@@ -515,7 +504,7 @@ def test_constants_are_exact():
 
 
 def test_mistakes_are_refused():
-    module = Module()
+    module = Module(host())
     with pytest.raises(TypeError, match="add of i64 1 and i32 1"), module.function("f", {}) as f:
         f.constant(I64, 1) + f.constant(I32, 1)
     with (

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tawny.engine.llvm.ir.builder import I64, Module
 from tawny.engine.llvm.runtime import elf_loader, library
+from tawny.engine.llvm.runtime.compiler import object_code
 from tawny.engine.llvm.runtime.elf import MOST_ALIGNED, ObjectFile, UnsupportedObjectError
 from tawny.engine.llvm.runtime.elf_loader import NoPagesError, check_supported, load
-from tawny.engine.llvm.runtime.library import compile_ir, object_code
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.runtime.library import compile_ir, lazy_library
 
 try:
     check_supported()
@@ -316,8 +319,8 @@ def behaviour(addresses: Any) -> list[Any]:
 
 
 def test_the_same_as_link_by_llvm() -> None:
-    code = object_code(CALLING)
-    found, linked = load(code, SYMBOLS, {}), library._link_by_llvm(code, SYMBOLS, {})
+    code = object_code(CALLING, host())
+    found, linked = load(code, SYMBOLS, {}), library.link_by_llvm(code, SYMBOLS, {}, host())
     answers = behaviour(found.addresses)
     assert answers == behaviour({symbol: linked[symbol] for symbol in SYMBOLS})
     assert answers[:5] == [1, 40, 3, 5, 2 / 3]
@@ -376,7 +379,7 @@ def damaged(code: bytes, rng: random.Random) -> bytes:
 
 def damaged_often(times: int) -> None:
     """Load damaged objects, and run none of them."""
-    rng, code, kept = random.Random(5), object_code(CALLING), list[Any]()
+    rng, code, kept = random.Random(5), object_code(CALLING, host()), list[Any]()
     refused = 0
     for _ in range(times):
         try:
@@ -520,13 +523,13 @@ def test_a_fork_has_code_of_its_own() -> None:
 def by_llvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, ...]]]:
     """The symbols of what LLVM links from here on."""
     linked: list[tuple[str, ...]] = []
-    original = library._link_by_llvm
+    original = library.link_by_llvm
 
-    def noted(code: bytes, symbols: tuple[str, ...], given: Any) -> Any:
+    def noted(code: bytes, symbols: tuple[str, ...], *given: Any) -> Any:
         linked.append(symbols)
-        return original(code, symbols, given)
+        return original(code, symbols, *given)
 
-    monkeypatch.setattr(library, "_link_by_llvm", noted)
+    monkeypatch.setattr(library, "link_by_llvm", noted)
     return linked
 
 
@@ -612,7 +615,6 @@ def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         load(returning(1), ["f"], {})
 
 
-BASE = "define i64 @base(i64 %x) { %y = mul i64 %x, 5\n ret i64 %y }"
 USER = """
 ; requires {name}
 declare i64 @base(i64)
@@ -628,13 +630,17 @@ define i64 @user(i64 %x) {{
 def test_loaded_and_linked_code_call_each_other(fresh, by_llvm, monkeypatch, refused) -> None:
     name, original = f"shared_{refused}", library.load
 
+    def base(module: Module) -> None:
+        with module.function("base", {"x": I64}, I64) as f:
+            f.return_(f.arguments[0] * 5)
+
     def picky(code: bytes, symbols: tuple[str, ...], given: Any) -> Any:
         if refused in symbols:
             raise UnsupportedObjectError("told so")
         return original(code, symbols, given)
 
     monkeypatch.setattr(library, "load", picky)
-    monkeypatch.setitem(library._SHARED, name, lambda: f"; {name}\n{BASE}")
+    monkeypatch.setitem(library._SHARED, name, lazy_library(base))
     found = compile_ir(USER.format(name=name))
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found.address("user"))(8) == 42
     assert by_llvm == [(refused,)]

@@ -18,8 +18,10 @@ import tawny.numpy as tnp
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.llvm.ir.builder import PTR, Module
+from tawny.engine.llvm.runtime.compiler import object_code
 from tawny.engine.llvm.runtime.elf import ObjectFile
-from tawny.engine.llvm.runtime.library import _SHARED, object_code
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.runtime.library import _SHARED
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
 from tawny.engine.llvm.scalar.numbers import load_vector, store_vector
@@ -37,13 +39,14 @@ DTYPES = tuple(map(np.dtype, ("i2", "u8", "f2", "f8")))
 def undefined(module: Module) -> set[str]:
     """What a module calls of others, but for the libraries it says it needs."""
     text = module.text()
-    own = "".join(_SHARED[name]() for name in _SHARED if f"; requires {name}\n" in text)
-    return {s for s in ObjectFile(object_code(text)).undefined_symbols() if f"@{s}(" not in own}
+    required = [library() for name, library in _SHARED.items() if f"; requires {name}\n" in text]
+    own = {symbol for library in required for symbol in library.code.addresses}
+    return {*ObjectFile(object_code(text, host())).undefined_symbols()} - own
 
 
 def of_ops(dtypes: tuple[DType, ...]) -> set[str]:
     """What all elementwise ops call, of a vector of each dtype."""
-    module = Module(finished=True)
+    module = Module(host(), finished=True)
     for number, dtype in enumerate(dtypes):
         for name, op in ELEMENTWISE.items():
             given = (dtype,) * op.info.arity
@@ -62,7 +65,7 @@ def of_ops(dtypes: tuple[DType, ...]) -> set[str]:
 
 def of_casts() -> set[str]:
     """What all conversions call."""
-    module = Module(finished=True)
+    module = Module(host(), finished=True)
     for a in dt.DTYPES:
         for b in dt.DTYPES:
             with module.function(f"{a}_{b}", {"x": PTR, "y": PTR}) as f:

@@ -14,8 +14,9 @@ import tawny as tw
 from tawny import nn
 from tawny.engine.llvm import vectormath
 from tawny.engine.llvm.ir.builder import F32, F64, I64, PTR, Module, Type
+from tawny.engine.llvm.runtime.compiler import assembly
 from tawny.engine.llvm.runtime.host import host
-from tawny.engine.llvm.runtime.library import assembly, compile_ir
+from tawny.engine.llvm.runtime.library import compile_ir
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -46,7 +47,7 @@ EXTENDED = np.finfo(np.longdouble).nmant >= 63
 def function(name: str, dtype: str, lanes: int, arity: int):
     """A compiled loop over arrays whose length is a multiple of the lanes."""
     type: Type = TYPES[dtype]
-    module = Module()
+    module = Module(host())
     arguments = {f"x{i}": PTR for i in range(arity)} | {"out": PTR, "n": I64}
     with module.function("loop", arguments) as f:
         *operands, out, n = f.arguments
@@ -283,13 +284,13 @@ def test_places_where_users_expect_exact_results():
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_no_function_of_the_system_is_called(dtype):
     """Only the reduction of huge angles, which is our own."""
-    module = Module()
+    module = Module(host())
     type, lanes = TYPES[dtype], host().vector_bytes // TYPES[dtype].nbytes
     with module.function("all", {"x": PTR, "y": PTR}) as f:
         x, y = (f.load(type.by(lanes), p) for p in f.arguments)
         for name in UNARY + BINARY:
             operands = (x, y) if name in BINARY else (x,)
             f.store(getattr(vectormath, name)(f, *operands), f.arguments[0])
-    listing = assembly(module.text())
+    listing = assembly(module.text(), host())
     called = set(re.findall(r"\b(?:callq?|bl|jmpq?)\s+([A-Za-z_]\w*)", listing))
     assert called == {"angles_reduced"}

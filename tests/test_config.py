@@ -15,7 +15,8 @@ import tawny.numpy as tnp
 from tawny.configuration import SETTINGS
 from tawny.engine.cpu.providers import Provider, provider
 from tawny.engine.cpu.threads.pool import default_threads
-from tawny.engine.llvm.runtime.host import INSTRUCTION_SETS, cache_directory
+from tawny.engine.llvm.runtime.directory import cache_directory
+from tawny.engine.llvm.runtime.host import INSTRUCTION_SETS
 from tawny.settings import OVERRIDES, is_debugging
 
 

@@ -14,6 +14,7 @@ import tawny.numpy as tnp
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
 from tawny.engine.cpu.products import product
 from tawny.engine.llvm.runtime import library
+from tawny.engine.llvm.targets import Target
 
 native = pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
 
@@ -25,9 +26,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     make, code = library.object_code, library.Library.code.fget
     assert code is not None
 
-    def compiling(text: str) -> bytes:
+    def compiling(text: str, target: Target) -> bytes:
         seen.append(text)
-        return make(text)
+        return make(text, target)
 
     def asking(self: library.Library) -> library.MachineCode:
         seen.append(self)

@@ -13,8 +13,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.engine.llvm.runtime import cache
-from tawny.engine.llvm.runtime import host as host_module
+from tawny.engine.llvm.runtime import cache, directory
 from tawny.engine.reference.workspace import _row
 from tawny.graph import memory_limits
 
@@ -166,7 +165,7 @@ def test_relative_places_are_ignored(
     monkeypatch: pytest.MonkeyPatch, home: str, caches: str | None, expected: str | None
 ) -> None:
     monkeypatch.setenv("HOME", home)
-    found = host_module._users_cache.__wrapped__(home, None, caches)
+    found = directory._users_cache.__wrapped__(home, None, caches)
     assert found == (None if expected is None else Path(expected))
 
 
@@ -177,7 +176,7 @@ def unknown(number): raise KeyError(number)
 pwd.getpwuid = unknown
 for name in ("HOME", "XDG_CACHE_HOME", "TAWNY_CACHE"): os.environ.pop(name, None)
 import numpy, tawny as tw, tawny.numpy as np
-from tawny.engine.llvm.runtime.host import cache_directory
+from tawny.engine.llvm.runtime.directory import cache_directory
 from tawny.engine.cpu import unavailable
 assert cache_directory() is None and unavailable() is None, unavailable()
 x = tw.var("x", shape=(3,))
@@ -202,7 +201,7 @@ def test_files_that_others_may_write_are_not_run(
     cache.save(key, b"code")
     monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
     with open(tmp_path / f"{key}.object", "rb") as file:
-        assert not host_module.is_ours(file.fileno())
+        assert not directory.is_ours(file.fileno())
     monkeypatch.undo()
     cache._lines.cache_clear()
     index = tmp_path / "index"

@@ -21,9 +21,9 @@ from tawny.memory.budget import SEARCHES
 from tawny.memory.plan import ENTRY_WEIGHT, NONE_BELOW, PLANS
 
 CLOSED = {
-    "tawny.engine.llvm.runtime.library._shared_code": "the libraries that others are linked with",
+    "tawny.engine.llvm.runtime.compiler._linker": "the targets that code is run for: the host",
     "tawny.engine.llvm.runtime.cache._lines": "files of the cache's directory, each bounded",
-    "tawny.engine.llvm.runtime.host._users_cache": "places that the environment names",
+    "tawny.engine.llvm.runtime.directory._users_cache": "places that the environment names",
     "tawny.engine.cpu.kernels.random._integers_library": "dtypes",
     "tawny.dtype._limits": "dtypes",
     "tawny.eager._at": "functions",
@@ -148,7 +148,8 @@ def run(first, last):
     for k in range(first, last):
         library.object_code(
             f"define void @f{k}(ptr %p) {{\n  %v = load i64, ptr %p\n  %w = add i64 %v, {k}\n"
-            "  store i64 %w, ptr %p\n  ret void\n}\n"
+            "  store i64 %w, ptr %p\n  ret void\n}\n",
+            library.host(),
         )
 
 run(0, 50)

@@ -18,7 +18,9 @@ from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.providers import describe_provider
 from tawny.engine.cpu.threads.pool import default_threads, processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
-from tawny.engine.llvm.runtime.host import cache_directory, host, llvm
+from tawny.engine.llvm.runtime.compiler import llvm
+from tawny.engine.llvm.runtime.directory import cache_directory
+from tawny.engine.llvm.runtime.host import host
 
 PACKAGE: Final = "tawny"
 NETWORKS: Final = 'InceptionV3, ResNet50, "MNIST training", "Mask R-CNN"'

@@ -34,7 +34,8 @@ from tawny.engine.cpu.rules.bodies import compilable, folds
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS, default_threads
 from tawny.engine.cpu.threads.pool_code import pool_library
 from tawny.engine.layout import Views
-from tawny.engine.llvm.runtime.host import LLVM_WORK, host
+from tawny.engine.llvm.runtime.compiler import LLVM_WORK
+from tawny.engine.llvm.runtime.host import host
 from tawny.engine.protocol import Executable, StalePlanError, Task
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock

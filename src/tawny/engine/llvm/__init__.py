@@ -1,5 +1,5 @@
 """Compiled code by LLVM, for any target.
 
-`ir` writes IR, `scalar` and `vectormath` the arithmetic of elements, `runtime` compiles, caches and
-loads it.  What is around it, a processor's loops or a device's grid, is the engine's.
+`targets` says what code is for, `ir` writes IR, `scalar` and `vectormath` the arithmetic of
+elements, `runtime` compiles, caches and loads it.  What is around it, a processor's loops or a device's grid, is the engine's.
 """

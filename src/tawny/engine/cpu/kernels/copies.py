@@ -138,9 +138,9 @@ def _record(block: CopyBlock, rank: int) -> Iterator[int]:
 
 
 @lazy_library
-def _library(operands: int, itemsize: int, rank: int) -> str:
+def _library(module: Module, operands: int, itemsize: int, rank: int) -> None:
     """The kernel for a number of operands, the bytes of an element and a number of axes."""
-    module, element = Module(), ELEMENTS[itemsize]
+    element = ELEMENTS[itemsize]
     with module.function("copy", KERNEL) as f:
         row, worker, workers = f.arguments
         first = operands + 2
@@ -164,7 +164,6 @@ def _library(operands: int, itemsize: int, rank: int) -> str:
                     f.offset(target, f.cell(record, 2) + loop.index * outer[1]),
                     axes,
                 )
-    return module.text()
 
 
 Axis = tuple[Value, Value, Value]

@@ -60,14 +60,12 @@ def correlate_kernel(
 
 
 @lazy_library
-def _library(dtype: DType, apart: bool) -> str:
-    module = Module()
+def _library(module: Module, dtype: DType, apart: bool) -> None:
     if apart:
         with module.function(BRING, KERNEL) as f:
             _CorrelateWriter(f, dtype, apart).bring()
     with module.function(SHIFTS, KERNEL) as f:
         _CorrelateWriter(f, dtype, apart).shifts()
-    return module.text()
 
 
 class _CorrelateWriter:

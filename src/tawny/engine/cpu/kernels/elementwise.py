@@ -324,22 +324,22 @@ def _calls(instruction: Instruction) -> list[PrimCall]:
 
 
 @lazy_library
-def _library(code: ElementCode, variant: LoopVariant) -> str:
-    return _ElementwiseWriter(code, variant).text()
+def _library(module: Module, code: ElementCode, variant: LoopVariant) -> None:
+    _ElementwiseWriter(module, code, variant).write()
 
 
 class _ElementwiseWriter:
     """Writes the kernel of one code and pattern."""
 
-    def __init__(self, code: ElementCode, variant: LoopVariant) -> None:
+    def __init__(self, module: Module, code: ElementCode, variant: LoopVariant) -> None:
+        self.module = module
         self.code = code
         self.variant = variant
         self.lanes = vector_lanes(code)
         self.results = [code.dtype(r) for r in code.results]
-        self.module = Module()
 
-    def text(self) -> str:
-        """The IR of the whole."""
+    def write(self) -> None:
+        """Write the kernel."""
         self._write_span()
         arity = self.variant.arity
         counter = arity + len(self.results)
@@ -357,7 +357,6 @@ class _ElementwiseWriter:
         strategy = self.variant.strategy
         library = {LoopStrategy.TILES: TILES, LoopStrategy.ROLLED: ROLLED}.get(strategy, LIBRARY)
         write_kernel(self.module, SYMBOL, strategy, reads, writes, self.lanes, library)
-        return self.module.text()
 
     def _write_span(self) -> None:
         """The loop over whole vectors."""

@@ -102,11 +102,9 @@ class _GatherVariant(NamedTuple):
 
 
 @lazy_library
-def _library(*numbers: Any) -> str:
-    module = Module()
+def _library(module: Module, *numbers: Any) -> None:
     with module.function("gather", KERNEL) as f:
         _GatherWriter(f, _GatherVariant(*numbers)).write()
-    return module.text()
 
 
 class _GatherWriter:

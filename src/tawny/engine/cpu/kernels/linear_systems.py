@@ -249,11 +249,9 @@ class _LocalMatrix:
 
 
 @lazy_library
-def _elimination(task: str, dtypes: tuple[DType, ...], axes: int) -> str:
-    module = Module()
+def _elimination(module: Module, task: str, dtypes: tuple[DType, ...], axes: int) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _EliminationWriter(_StackWriter(f, dtypes, axes), task).write()
-    return module.text()
 
 
 class _EliminationWriter:
@@ -355,11 +353,9 @@ class _EliminationWriter:
 
 
 @lazy_library
-def _cholesky(dtypes: tuple[DType, ...], axes: int, upper: bool) -> str:
-    module = Module()
+def _cholesky(module: Module, dtypes: tuple[DType, ...], axes: int, upper: bool) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _CholeskyWriter(_StackWriter(f, dtypes, axes), upper).write()
-    return module.text()
 
 
 class _CholeskyWriter:
@@ -404,11 +400,11 @@ class _CholeskyWriter:
 
 
 @lazy_library
-def _triangular(dtype: DType, axes: int, form: str, lower: bool, unit: bool) -> str:
-    module = Module()
+def _triangular(
+    module: Module, dtype: DType, axes: int, form: str, lower: bool, unit: bool
+) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _TriangularWriter(_StackWriter(f, [dtype] * 3, axes), form, lower, unit).write()
-    return module.text()
 
 
 class _TriangularWriter:

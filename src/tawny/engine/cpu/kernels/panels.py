@@ -107,9 +107,8 @@ def _call_parameters(call: PanelCall) -> list[SupportsIndex]:
 
 
 @lazy_library
-def _library(addresses: int) -> str:
+def _library(module: Module, addresses: int) -> None:
     """The loop over a worker's panels, for rows that begin with `addresses` addresses."""
-    module = Module()
     with module.function(SYMBOL, KERNEL) as f:
         row, worker, workers = f.arguments
         numbers = f.element(row, addresses, I64)
@@ -140,4 +139,3 @@ def _library(addresses: int) -> str:
                     f.store(number, f.element(target, copied.index, I64), 8)
                 f.call_address(function, cells, worker.of(0), worker.of(1))
                 call.carry(f.element(parameters, length, I64))
-    return module.text()

@@ -106,9 +106,8 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 
 @lazy_library
 def _library(
-    kind: PoolingKind, element: Element, walk: WindowVariant | None, unsigned: bool
-) -> str:
-    module = Module()
+    module: Module, kind: PoolingKind, element: Element, walk: WindowVariant | None, unsigned: bool
+) -> None:
     with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
         operands = 2 if kind in {PoolingKind.MAX_GRADIENT, PoolingKind.MAX_SELECT} else 1
@@ -119,7 +118,6 @@ def _library(
             pool.forward(kind, worker, workers)
         else:
             pool.backward(kind, walk, worker, workers)
-    return module.text()
 
 
 def _dot(f: Function, place: Sequence[int], steps: Sequence[Value]) -> Value:

@@ -65,9 +65,8 @@ def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compil
 
 
 @lazy_library
-def _library(kind: str, stored: Type) -> str:
+def _library(module: Module, kind: str, stored: Type) -> None:
     """A loop over blocks of a vector's elements, and what is left."""
-    module = Module()
     number = F64 if stored == F64 else F32
     lanes = host().vector_bytes // number.nbytes
     with module.function(
@@ -91,13 +90,11 @@ def _library(kind: str, stored: Type) -> str:
                 drawn = f.convert("fptrunc", drawn, F16)
             left = f.minimum(count - loop.index, lanes)
             _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
-    return module.text()
 
 
 @lazy_library
-def _integers_library(dtype: DType) -> str:
+def _integers_library(module: Module, dtype: DType) -> None:
     """A loop over blocks of a vector's elements, each made of 64 random bits."""
-    module = Module()
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
     with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
@@ -118,7 +115,6 @@ def _integers_library(dtype: DType) -> str:
                 drawn = f.convert("trunc", drawn, stored)
             left = f.minimum(count - loop.index, lanes)
             _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
-    return module.text()
 
 
 _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}

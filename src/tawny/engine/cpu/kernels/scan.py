@@ -90,11 +90,9 @@ class _ScanVariant(NamedTuple):
 
 
 @lazy_library
-def _library(*numbers: Any) -> str:
-    module = Module()
+def _library(module: Module, *numbers: Any) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _ScanWriter(f, _ScanVariant(*numbers)).write()
-    return module.text()
 
 
 class _ScanWriter:

@@ -73,11 +73,9 @@ def _lanes() -> int:
 
 
 @lazy_library
-def _library(variant: _SuppressionVariant) -> str:
-    module = Module()
+def _library(module: Module, variant: _SuppressionVariant) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _SuppressionWriter(f, variant).write()
-    return module.text()
 
 
 class _SuppressionWriter:

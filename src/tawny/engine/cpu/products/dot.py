@@ -101,11 +101,9 @@ def dot_kernel(
 
 
 @lazy_library
-def _library(form: DotForm) -> str:
-    module = Module()
+def _library(module: Module, form: DotForm) -> None:
     with module.function("kernel", KERNEL) as f:
         _Dots(f, form).write()
-    return module.text()
 
 
 class _Dots:

@@ -44,13 +44,13 @@ def kernel_symbol(addresses: int) -> str:
 
 
 @lazy_library
-def products_library(most: int) -> str:
+def products_library(module: Module, most: int) -> None:
     """Kernels that compute a worker's share of some products, one after another.
 
     After the addresses, which are `most` at most, their rows have the count of products and the
     numbers of each.
     """
-    module = Module(finished=True)
+    module.finished = True
     with module.function("share", _SHARE, internal=True, attributes="noinline") as f:
         _Share(f).write()
     with module.function("products", _SHARE, internal=True, attributes="noinline") as f:
@@ -64,7 +64,6 @@ def products_library(most: int) -> str:
         with module.function(kernel_symbol(addresses), KERNEL) as f:
             row, worker, workers = f.arguments
             f.call("products", VOID, row, f.element(row, addresses, I64), worker, workers)
-    return module.text()
 
 
 @dataclass(frozen=True, slots=True)

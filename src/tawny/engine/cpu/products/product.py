@@ -18,12 +18,12 @@ from tawny.engine.cpu.products.tile_code import (
     FUNCTIONS,
     OPERANDS,
     RowSource,
-    finish_text,
-    gather_text,
     names_of,
-    pack_text,
     tile_symbol,
-    tiles_text,
+    write_finish,
+    write_gather,
+    write_pack,
+    write_tiles,
 )
 from tawny.engine.llvm.runtime.library import Address, lazy_library
 from tawny.ops.fusion import PLAIN
@@ -170,7 +170,7 @@ def kernel_of(
     return CompiledKernel(products_library(most), symbol, tuple(parameters), shared, slot * slots)
 
 
-_tiles = lazy_library(tiles_text)
-_gather = lazy_library(gather_text)
-_finish = lazy_library(finish_text)
-_packing = lazy_library(pack_text)
+_tiles = lazy_library(write_tiles)
+_gather = lazy_library(write_gather)
+_finish = lazy_library(write_finish)
+_packing = lazy_library(write_pack)

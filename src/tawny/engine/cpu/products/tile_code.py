@@ -373,11 +373,15 @@ def zeros(f: Function, nbytes: int) -> Value:
 # ------------------------------------------------------------------- functions
 
 
-def tiles_text(
-    source: RowSource, element: Element, epilogue: TileEpilogue, tiles: tuple[RegisterTile, ...]
-) -> str:
-    """A module with a function for each tile: it computes a block of the common axis."""
-    module = Module(finished=epilogue.short)
+def write_tiles(
+    module: Module,
+    source: RowSource,
+    element: Element,
+    epilogue: TileEpilogue,
+    tiles: tuple[RegisterTile, ...],
+) -> None:
+    """Write a function for each tile: it computes a block of the common axis."""
+    module.finished = epilogue.short
     for tile in tiles:
         with module.function(tile_symbol(tile), TILE_ARGUMENTS) as f:
             given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
@@ -386,7 +390,6 @@ def tiles_text(
             numbers, all_rows = numbers_at(source, f, given.pop("numbers")), tile.rows * source.run
             whole = RegisterTile(all_rows, tile.vectors, tile.masked)
             source.tile(TileCode(f, element, epilogue, whole, numbers, masks, **given))
-    return module.text()
 
 
 def _declare_alone(
@@ -414,37 +417,36 @@ def tile_symbol(tile: RegisterTile) -> str:
     return f"tile{tile.rows}"
 
 
-def gather_text(source: RowSource, element: Element) -> str:
-    """A module whose function `gather` copies rows to where tiles read them."""
-    module = Module(finished=True)
+def write_gather(module: Module, source: RowSource, element: Element) -> None:
+    """Write the function `gather`, which copies rows to where tiles read them."""
+    module.finished = True
     with module.function("gather", GATHER_ARGUMENTS, PTR) as f:
         f.return_(source.gather(f, element, numbers_at(source, f, f.arguments[0])))
-    return module.text()
 
 
-def finish_text(
-    source: RowSource, element: Element, epilogue: TileEpilogue, tile: RegisterTile
-) -> str:
-    """A module whose function `finish` makes results from the sums of tiles of this width."""
-    module = Module(finished=epilogue.short)
+def write_finish(
+    module: Module, source: RowSource, element: Element, epilogue: TileEpilogue, tile: RegisterTile
+) -> None:
+    """Write the function `finish`, which makes results from the sums of tiles of this width."""
+    module.finished = epilogue.short
     with module.function("finish", FINISH_ARGUMENTS) as f:
         given = dict(zip(FINISH_ARGUMENTS, f.arguments, strict=True))
         masks = tile.masks(f, element, given["columns"])
         numbers = numbers_at(source, f, given.pop("numbers"))
         source.finish(FinishCode(f, element, epilogue, tile.vectors, numbers, masks, **given))
-    return module.text()
 
 
-def pack_text(source: RowSource, element: Element, tile: RegisterTile, order: Order) -> str:
-    """A module whose function `pack` packs a panel for tiles of this width."""
-    module = Module(finished=True)
+def write_pack(
+    module: Module, source: RowSource, element: Element, tile: RegisterTile, order: Order
+) -> None:
+    """Write the function `pack`, which packs a panel for tiles of this width."""
+    module.finished = True
     declare_pack(module, "pack_rows", element, tile, order)
     with module.function("pack", PACK_ARGUMENTS) as f:
         address, start, target, columns = f.arguments
         numbers = numbers_at(source, f, address)
         given = "pack_rows", start, target, columns, element, tile, order
         source.pack(PackCode(f, numbers, *given))
-    return module.text()
 
 
 def names_of(source: RowSource) -> Names:

@@ -156,9 +156,8 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
 
 
 @lazy_library
-def _library(element: Element, vectors: int, rest: int) -> str:
+def _library(module: Module, element: Element, vectors: int, rest: int) -> None:
     """The code for blocks of columns `vectors` wide, and for the `rest` of the columns."""
-    module = Module()
     kind = f"[{MOST_ROWS * element.nbytes + widest() * element.vector_bytes} x i8]"
     module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
     for number in sorted({vectors, rest or vectors}):
@@ -194,7 +193,6 @@ def _library(element: Element, vectors: int, rest: int) -> str:
             if rest:
                 with f.when(block >= n["blocks"]):
                     f.call(f"task{rest}", VOID, *given)
-    return module.text()
 
 
 def _declare_tile(module: Module, element: Element, tile: RegisterTile) -> None:

@@ -1,13 +1,13 @@
 """Writes LLVM IR as text, so that a generator reads like the algorithm it generates.
 
-    module = Module()
+    module = Module(target)
     with module.function("scale", {"x": PTR, "n": I64, "factor": F32}) as f:
         x, n, factor = f.arguments
         factors = f.splat(factor, 16)
         with f.loop(0, n, 16) as loop:
             place = f.element(x, loop.index, F32)
             f.store(f.load(F32.by(16), place) * factors, place)
-    library = compile_ir(module.text())
+    listing = assembly(module.text(), target)
 
 Values carry their type and Python's operators; a Python number beside a value is a constant of its
 type.  Integers have no sign in LLVM: `<`, `>>` and `//` take them as signed, and there are methods
@@ -37,7 +37,7 @@ from tawny.engine.llvm.ir.values import (
     integer_of,
     literal,
 )
-from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.targets import Target
 
 __all__ = [
     "F16",
@@ -68,8 +68,9 @@ class Module:
     simplify.
     """
 
-    def __init__(self, *, finished: bool = False) -> None:
-        self._finished = finished
+    def __init__(self, target: Target, *, finished: bool = False) -> None:
+        self.target = target
+        self.finished = finished
         self.functions: list[Function] = []
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
@@ -120,12 +121,12 @@ class Module:
     def text(self) -> str:
         """The IR of the whole module."""
         parts = [
-            *["; finished"] * self._finished,
+            *["; finished"] * self.finished,
             *[f"; requires {name}" for name in sorted(self._required)],
             *self.globals,
             *[self.declarations[n] for n in sorted(self.declarations)],
             *[f.text() for f in self.functions],
-            f"attributes #0 = {{ {host().attributes} }}",
+            f"attributes #0 = {{ {self.target.attributes} }}",
         ]
         return "\n".join(parts) + "\n"
 
@@ -238,9 +239,9 @@ class Function:
         given = value.type.scalar
         if element == F16 and kind == "fptrunc":
             value = value if given == F32 else float16.round_to_odd(self, value)
-            if not host().converts_halves:
+            if not self.module.target.converts_halves:
                 return float16.narrow(self, value)
-        if given == F16 and kind == "fpext" and not host().converts_halves:
+        if given == F16 and kind == "fpext" and not self.module.target.converts_halves:
             value = float16.widen(self, value)
             if element == F32:
                 return value

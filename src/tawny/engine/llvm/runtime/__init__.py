@@ -1,1 +1,1 @@
-"""From IR to functions in memory: the host, LLVM, the cache on disk, the loader of objects."""
+"""From IR to functions in memory: the compiler, the host, the cache on disk, the loader."""

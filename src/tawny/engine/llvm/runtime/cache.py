@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tawny.engine.llvm.runtime.host import cache_directory, is_ours, read_note, write_note
+from tawny.engine.llvm.runtime.directory import cache_directory, is_ours, read_note, write_note
 from tawny.lazy import LazyModule
 from tawny.op import ELEMENTWISE, Elementwise, Op
 
@@ -304,6 +304,7 @@ GENERATORS: Final = (
     "engine/cpu/kernels/reduction",
     "engine/cpu/kernels/sorting",
     "engine/cpu/products",
+    "engine/llvm",
     "engine/llvm/ir",
     "engine/llvm/runtime",
     "engine/llvm/scalar",

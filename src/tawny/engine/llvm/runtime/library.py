@@ -9,32 +9,28 @@ time.  Where a text is made from a structure, it need not be written for finding
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import itertools
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, Final, ParamSpec, cast
+from functools import lru_cache
+from typing import Any, Concatenate, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
 
+from tawny.engine.llvm.ir.builder import Module
 from tawny.engine.llvm.runtime import cache as disk
 from tawny.engine.llvm.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
+from tawny.engine.llvm.runtime.compiler import LLVM_WORK, PIPELINE, link_by_llvm, object_code
 from tawny.engine.llvm.runtime.elf import UnsupportedObjectError
 from tawny.engine.llvm.runtime.elf_loader import NoPagesError, load
-from tawny.engine.llvm.runtime.host import LLVM_WORK, host, llvm
+from tawny.engine.llvm.runtime.host import host
 from tawny.forking import Lock, fork_safe_lock
-from tawny.lazy import cached_property
 from tawny.unique import Unique
 
 P = ParamSpec("P")
-
-PIPELINE: Final = "3"
-"""Names the passes below; code that other passes made is not taken from the disk."""
 
 _KEPT_LIBRARIES: Final = 512
 """Libraries that stay in memory though nobody uses them, with about 10 kB each."""
@@ -122,24 +118,28 @@ class Address:
         return self.library.address(self.symbol)
 
 
-_SHARED: Final[dict[str, Callable[[], str]]] = {}
-"""Libraries that others are linked with: the IR of each, made when it is first needed."""
+_SHARED: Final[dict[str, Callable[[], Library]]] = {}
+"""Libraries that others are linked with."""
 
 _REQUIRED: Final = re.compile(r"^; requires (\w+)$", re.MULTILINE)
-_FINISHED: Final = re.compile(r"^; finished$", re.MULTILINE)
 
 
-def provide(name: str, text: Callable[[], str]) -> None:
+def provide(name: str, write: Callable[[Module], None]) -> None:
     """Make a shared library known: a text with a line `; requires name` is linked with it."""
-    _SHARED[name] = text
+    _SHARED[name] = lazy_library(write)
+
+
+def _text(write: Callable[Concatenate[Module, P], None], *given: P.args, **named: P.kwargs) -> str:
+    """The IR for this machine of the functions that are written into a module."""
+    module = Module(host())
+    write(module, *given, **named)
+    return module.text()
 
 
 _lock: Final = fork_safe_lock()
 """Held where the tables below are changed."""
 _making: Final[dict[str, Lock]] = {}
 """Held by the thread that makes the library of a text."""
-_linking: Final = fork_safe_lock()
-_numbers: Final = itertools.count()
 _living: Final[WeakValueDictionary[str, MachineCode]] = WeakValueDictionary()
 _recent: Final[OrderedDict[str, MachineCode]] = OrderedDict()
 _libraries: Final[WeakValueDictionary[Hashable, Library]] = WeakValueDictionary()
@@ -147,23 +147,20 @@ _libraries: Final[WeakValueDictionary[Hashable, Library]] = WeakValueDictionary(
 
 
 def compile_ir(ir: str) -> MachineCode:
-    """The code that a text of IR describes.
-
-    The text needs no triple or layout.  Functions that are not `internal` can be found in it.
-    """
+    """The code of a text of IR; functions that are not `internal` can be found in it."""
     return _find_or_make(ir, lambda: _load_or_compile(ir))
 
 
-def lazy_library(text: Callable[P, str]) -> Callable[P, Library]:
-    """The library of the text that a function writes, which depends on its arguments alone.
+def lazy_library(write: Callable[Concatenate[Module, P], None]) -> Callable[P, Library]:
+    """The library of what a function writes into a module, which depends on its arguments alone.
 
-    The text is written only where nobody has asked for the same before, on this machine and by the
-    same generators: the code is found by the arguments, spelled out.
+    It is written only where nobody has asked for the same before, on this machine and by the same
+    generators: the code is found by the arguments, spelled out.
     """
 
     def library(*arguments: P.args, **named: P.kwargs) -> Library:
-        given = text.__module__, text.__qualname__, arguments, *named.items()
-        new = Library(lambda: text(*arguments, **named), lambda: stable_key(given))
+        given = write.__module__, write.__qualname__, arguments, *named.items()
+        new = Library(lambda: _text(write, *arguments, **named), lambda: stable_key(given))
         return _libraries.setdefault(given, new)
 
     remembered: Callable[P, Library] = cast("Any", lru_cache(_KEPT_CALLS)(library))
@@ -248,86 +245,10 @@ def _load_or_compile(ir: str) -> MachineCode:
     entry = _entry(ir)
     library = _load_stored(entry)
     if library is None:
-        code = object_code(ir)
+        code = object_code(ir, host())
         disk.save(entry.key, code)
         library = _link(code, entry)
     return library
-
-
-@cache
-def _shared_code(name: str) -> MachineCode:
-    """The code of a shared library, which stays."""
-    return _find_or_make(f"shared {name}", lambda: _load_or_write(f"shared {name}", _SHARED[name]))
-
-
-def object_code(ir: str) -> bytes:
-    """The text as an object file for this machine."""
-    return _emit_object(_optimise(ir), _target(ir))
-
-
-def assembly(ir: str) -> str:
-    """The text as this machine's assembly, for reading."""
-    return str(_target(ir).emit_assembly(_optimise(ir)))
-
-
-def _target(ir: str) -> Any:
-    """What a text is compiled by."""
-    return _thread.quick_target if _FINISHED.search(ir) else _thread.target
-
-
-def _optimise(ir: str) -> Any:
-    """The text as a module, improved by few passes: generators write loops as they should run.
-
-    Of code that is finished only calls and memory on the stack are resolved.
-    """
-    binding = llvm()
-    module = binding.parse_assembly(_header() + ir, binding.create_context())
-    module.verify()
-    passes = binding.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    if not _FINISHED.search(ir):
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_new_gvn_pass()
-    tuning = binding.create_pipeline_tuning_options(1)
-    builder = binding.create_pass_builder(_target(ir), tuning)
-    try:
-        _unlocked_function("LLVMPY_RunNewModulePassManager")(passes, module, builder)
-    finally:
-        # The binding's own class never frees it.  A builder, of which the binding leaves 1.5 kB
-        # behind, cannot be used twice: it calls back into what a run had on its stack.
-        binding.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
-        passes.detach()
-    return module
-
-
-def _emit_object(module: Any, target: Any) -> bytes:
-    """A module as an object file."""
-    ffi = llvm().ffi
-    with ffi.OutputString() as error:
-        emit = _unlocked_function("LLVMPY_TargetMachineEmitToMemory")
-        buffer = emit(target, module, _OBJECT, error)
-        if not buffer:
-            raise RuntimeError(str(error))
-    try:
-        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
-        return ctypes.string_at(start, size)
-    finally:
-        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
-_OBJECT: Final = 1
-"""Asks for an object file, not for assembly."""
-
-
-def _unlocked_function(name: str) -> Any:
-    """A function of LLVM's binding without the lock that all calls share.
-
-    Modules of different contexts can be compiled at the same time, each by a target of its own.
-    """
-    function = getattr(llvm().ffi.lib, name)
-    return getattr(function, "_cfn", function)
 
 
 def _link(code: bytes, entry: IndexEntry) -> MachineCode:
@@ -335,52 +256,12 @@ def _link(code: bytes, entry: IndexEntry) -> MachineCode:
 
     Raises NoPagesError where no code can be run.
     """
-    uses = tuple([_shared_code(name) for name in entry.requires])
+    uses = tuple([_SHARED[name]().code for name in entry.requires])
     given = {symbol: place for shared in uses for symbol, place in shared.addresses.items()}
     try:
         held: Any = load(code, entry.symbols, given)
         found = held.addresses
     except UnsupportedObjectError:
-        held = _link_by_llvm(code, entry.symbols, given)
+        held = link_by_llvm(code, entry.symbols, given, host())
         found = {symbol: held[symbol] for symbol in entry.symbols}
     return MachineCode(found, held, uses, len(code))
-
-
-def _link_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:
-    builder = llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
-    for symbol in symbols:
-        builder.export_symbol(symbol)
-    for symbol, place in given.items():
-        builder.import_symbol(symbol, place)
-    with _linking:
-        return builder.link(_linker(), f"library{next(_numbers)}")
-
-
-class _ThreadTargets(threading.local):
-    """What each thread has for itself."""
-
-    @cached_property
-    def target(self) -> Any:
-        """LLVM's target machine."""
-        return host().target()
-
-    @cached_property
-    def quick_target(self) -> Any:
-        """One of less effort: a tenth of the time, and code that is as fast if finished."""
-        return host().target(effort=1)
-
-
-_thread: Final = _ThreadTargets()
-
-
-@cache
-def _header() -> str:
-    return (
-        f'target triple = "{host().triple}"\ntarget datalayout = "{_thread.target.target_data}"\n'
-    )
-
-
-@cache
-def _linker() -> Any:
-    """LLVM's linker, for code that cannot be loaded without; it lives as long as the process."""
-    return llvm().create_lljit_compiler(host().target(), use_jit_link=True)

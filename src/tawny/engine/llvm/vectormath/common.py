@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tawny.engine.llvm.ir.builder import F32, F64, I8, I16, I32, Function, Type, Value
-from tawny.engine.llvm.runtime.host import host
 
 Unary = Callable[[Function, Value], Value]
 
@@ -84,8 +83,9 @@ def power_of_two(f: Function, exponent: Value, type: Type) -> Value:
 
 def scale(f: Function, x: Value, exponent: Nearest) -> Value:
     """`x` times 2 to an integer from -2 bias to 2 bias, with one rounding, also to denormals."""
-    native = host().vector_bytes // x.type.nbytes
-    if host().avx512 and x.type.lanes and x.type.lanes % native == 0:
+    target = f.module.target
+    native = target.vector_bytes // x.type.nbytes
+    if target.avx512 and x.type.lanes and x.type.lanes % native == 0:
         return _scale_by_instruction(f, x, exponent.number, native)
     # Twice by half the exponent; only the second product can round.
     bias = 2 * format_of(x).bias

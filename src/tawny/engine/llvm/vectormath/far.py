@@ -26,14 +26,16 @@ def call_far(f: Function, angle: Value, quarters: Value, rest: Value) -> None:
 
     The quarter turns are right modulo 4, for angles from 1000 up; below, the results mean nothing.
     """
-    f.module.require(_LIBRARY)
-    f.module.declare(_SYMBOL, VOID, [PTR, PTR, PTR])
+    module = f.module
+    if module.target.links:
+        module.require(_LIBRARY)
+        module.declare(_SYMBOL, VOID, [PTR, PTR, PTR])
+    elif module.first_time(_SYMBOL):
+        _write_reduction(module)
     f.call(_SYMBOL, VOID, angle, quarters, rest)
 
 
-def _library() -> str:
-    """The IR of the function."""
-    module = Module()
+def _write_reduction(module: Module) -> None:
     module.table("two_over_pi", I64, _bits_of_two_over_pi())
     with module.function(_SYMBOL, {"angle": PTR, "quarters": PTR, "rest": PTR}) as f:
         angle, quarters, rest = f.arguments
@@ -46,10 +48,9 @@ def _library() -> str:
         part = _angle(f, phase << 2)
         signed = f.select(negative, -part, part)
         f.store(f.select(f.absolute(x).equals(INF), NAN, signed), rest)
-    return module.text()
 
 
-provide(_LIBRARY, _library)
+provide(_LIBRARY, _write_reduction)
 
 
 def _phase(f: Function, pattern: Value) -> Value:

@@ -157,8 +157,7 @@ class AccessTable:
         return cell, item, kind
 
 
-def _library() -> str:
-    module = Module()
+def _library(module: Module) -> None:
     _write_segment(module)
     for strategy, write in (
         (LoopStrategy.FLAT, _flat),
@@ -171,7 +170,6 @@ def _library() -> str:
             parameters = f.element(row, shape.first, I64)
             low, high = grain_share(f, f.load(I64, parameters), worker, workers, GRAIN)
             write(f, row, span, shape, low, high, f.element(parameters, 1, I64))
-    return module.text()
 
 
 provide(LIBRARY, _library)

@@ -36,12 +36,10 @@ def call_gather(f: Function, itemsize: int, *arguments: Value) -> None:
     f.call(name, VOID, *arguments)
 
 
-def _library() -> str:
-    module = Module()
+def _library(module: Module) -> None:
     for itemsize, type in _ELEMENTS.items():
         with module.function(f"{_LIBRARY}{itemsize}", _ARGUMENTS) as f:
             _gather(f, itemsize, type)
-    return module.text()
 
 
 provide(_LIBRARY, _library)

@@ -45,12 +45,10 @@ SHORT: Final = 64
 _BUFFER: Final = SHORT * 16
 
 
-def _library() -> str:
-    module = Module()
+def _library(module: Module) -> None:
     use_segment(module)
     with module.function(loop_name(LoopStrategy.ROLLED), LOOP) as f:
         _RollWriter(f).write()
-    return module.text()
 
 
 provide(ROLLED, _library)

@@ -39,12 +39,10 @@ TILES: Final = "tiles"
 _TILE_BYTES: Final = TILE_ROWS * TILE_COLUMNS * 16
 
 
-def _library() -> str:
-    module = Module()
+def _library(module: Module) -> None:
     use_segment(module)
     with module.function(loop_name(LoopStrategy.TILES), LOOP) as f:
         _TileWriter(f).write()
-    return module.text()
 
 
 provide(TILES, _library)

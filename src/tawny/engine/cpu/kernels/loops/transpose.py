@@ -37,12 +37,10 @@ def call_transpose(f: Function, itemsize: int, *arguments: Value) -> None:
     f.call(name, VOID, *arguments)
 
 
-def _library() -> str:
-    module = Module()
+def _library(module: Module) -> None:
     for itemsize, element in _ELEMENTS.items():
         with module.function(f"{_LIBRARY}{itemsize}", _ARGUMENTS) as f:
             _write(f, itemsize, element)
-    return module.text()
 
 
 provide(_LIBRARY, _library)

@@ -37,9 +37,8 @@ def stages(code: ReductionCode, layout: ReductionLayout) -> list[tuple[str, bool
 
 
 @lazy_library
-def reduction_library(code: ReductionCode, layout: ReductionLayout) -> str:
+def reduction_library(module: Module, code: ReductionCode, layout: ReductionLayout) -> None:
     """The compiled functions that `stages` names."""
-    module = Module()
     arguments = KERNEL
     for name, shared in stages(code, layout):
         with module.function(name, arguments) as f:
@@ -50,7 +49,6 @@ def reduction_library(code: ReductionCode, layout: ReductionLayout) -> str:
                 writing.parts(int(name.removeprefix("reduce")))
             else:
                 writing.finish(int(name.removeprefix("finish")))
-    return module.text()
 
 
 class _ReductionWriter:

@@ -94,17 +94,15 @@ def _walk(x: ArrayLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @lazy_library
-def _library(variant: _MembershipVariant) -> str:
-    module = Module()
+def _library(module: Module, variant: _MembershipVariant) -> None:
     if variant.compares:
         with module.function(COMPARE, KERNEL) as f:
             _MembershipWriter(f, variant).compare()
-        return module.text()
+        return
     with module.function(SORT, KERNEL) as f:
         _MembershipWriter(f, variant).sort()
     with module.function(SEEK, KERNEL) as f:
         _MembershipWriter(f, variant).seek()
-    return module.text()
 
 
 class _MembershipWriter:

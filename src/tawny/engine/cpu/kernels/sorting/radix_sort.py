@@ -112,11 +112,9 @@ def radix_sort_kernel(
 
 
 @lazy_library
-def _library(variant: _RadixSortVariant) -> str:
-    module = Module()
+def _library(module: Module, variant: _RadixSortVariant) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _rows(f, variant)
-    return module.text()
 
 
 def _rows(f: Function, variant: _RadixSortVariant) -> None:

@@ -66,11 +66,9 @@ def rank_sort_kernel(
 
 
 @lazy_library
-def _library(variant: _RankSortVariant) -> str:
-    module = Module()
+def _library(module: Module, variant: _RankSortVariant) -> None:
     with module.function(SYMBOL, KERNEL) as f:
         _RankSortWriter(f, variant).write()
-    return module.text()
 
 
 class _RankSortWriter:

@@ -62,14 +62,13 @@ def search_kernel(
 
 
 @lazy_library
-def _searches(*numbers: Any) -> str:
-    module, code = Module(), _SearchVariant(*numbers)
+def _searches(module: Module, *numbers: Any) -> None:
+    code = _SearchVariant(*numbers)
     if code.edges:
         with module.function("edges", KERNEL) as f:
             _SearchWriter(f, code).look()
     with module.function(SEARCH, KERNEL) as f:
         _SearchWriter(f, code).search()
-    return module.text()
 
 
 class _SearchWriter:
