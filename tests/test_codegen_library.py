@@ -337,7 +337,6 @@ def test_the_machine_is_one_of_the_levels():
 
 LIMITED = """
 from tawny.engine.llvm.runtime.host import host
-from tawny.engine.llvm.targets import Target
 print(host().vector_bytes, host().has_fma)
 """
 

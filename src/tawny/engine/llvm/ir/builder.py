@@ -36,6 +36,7 @@ from tawny.engine.llvm.ir.values import (
     Value,
     integer_of,
     literal,
+    pointer,
 )
 from tawny.engine.llvm.targets import Target
 
@@ -54,6 +55,7 @@ __all__ = [
     "Value",
     "integer_of",
     "literal",
+    "pointer",
     "Function",
     "Loop",
     "Module",
@@ -96,13 +98,16 @@ class Module:
         returns: Type = VOID,
         *,
         internal: bool = False,
+        kernel: bool = False,
         attributes: str = "",
     ) -> Generator[Function]:
         """A function whose body the `with` block writes; it ends with `return`, or is void.
 
-        `attributes` are LLVM's, such as `alwaysinline` or `noinline`.
+        A `kernel` has the calling convention by which the target is given work.  `attributes` are
+        LLVM's, such as `alwaysinline` or `noinline`.
         """
-        code = Function(self, name, arguments, returns, internal, attributes)
+        words = "internal" * internal, self.target.kernel_convention * kernel
+        code = Function(self, name, arguments, returns, " ".join(filter(None, words)), attributes)
         yield code
         code.finish()
         self.functions.append(code)
@@ -140,14 +145,14 @@ class Function:
         name: str,
         arguments: Mapping[str, Type],
         returns: Type,
-        internal: bool,
+        linkage: str,
         attributes: str,
     ) -> None:
         self.module = module
         self.name = name
         self.returns = returns
         self.arguments = tuple(Value(self, t, f"%{n}") for n, t in arguments.items())
-        self._head = "internal " if internal else ""
+        self._linkage = linkage
         self._attributes = attributes
         self._lines: list[str] = []
         self._entry: list[str] = []
@@ -158,8 +163,9 @@ class Function:
     def text(self) -> str:
         """The definition."""
         arguments = ", ".join(map(repr, self.arguments))
-        head = f"define {self._head}{self.returns} @{self.name}({arguments}) {self._attributes} #0"
-        return "\n".join([head + " {", "entry:", *self._entry, *self._lines, "}"])
+        named = f"{self.returns} @{self.name}({arguments})"
+        head = " ".join(filter(None, ["define", self._linkage, named, self._attributes, "#0 {"]))
+        return "\n".join([head, "entry:", *self._entry, *self._lines, "}"])
 
     def finish(self) -> None:
         """End a function that returns nothing."""
@@ -345,7 +351,7 @@ class Function:
     def element(self, base: Value, index: Value | int, type: Type) -> Value:
         """The address of element `index` of an array."""
         place = index if isinstance(index, Value) else self.constant(I64, index)
-        return self.emit(PTR, f"getelementptr {type}, {base}, {place}")
+        return self.emit(base.type, f"getelementptr {type}, {base}, {place}")
 
     def offset(self, base: Value, nbytes: Value | int) -> Value:
         """The address `nbytes` bytes past another."""
@@ -361,18 +367,13 @@ class Function:
 
     def masked_load(self, type: Type, address: Value, mask: Value, other: Value) -> Value:
         """Lanes of a vector in memory where the mask holds, those of `other` elsewhere."""
-        name = f"llvm.masked.load.{type.intrinsic_suffix}.p0"
-        self.module.declarations[name] = f"declare {type} @{name}(ptr, i32, {mask.type}, {type})"
-        return self.emit(
-            type, f"call {type} @{name}({address}, i32 {type.nbytes}, {mask}, {other})"
-        )
+        align, types = self.constant(I32, type.nbytes), (type, address.type)
+        return self.intrinsic("masked.load", type, address, align, mask, other, overload=types)
 
     def masked_store(self, value: Value, address: Value, mask: Value) -> None:
         """Write the lanes where the mask holds."""
-        type = value.type
-        name = f"llvm.masked.store.{type.intrinsic_suffix}.p0"
-        self.module.declarations[name] = f"declare void @{name}({type}, ptr, i32, {mask.type})"
-        self.effect(f"call void @{name}({value}, {address}, i32 {type.nbytes}, {mask})")
+        align, types = self.constant(I32, value.type.nbytes), (value.type, address.type)
+        self.intrinsic("masked.store", VOID, value, address, align, mask, overload=types)
 
     def cell(self, row: Value, number: int, type: Type = I64) -> Value:
         """An 8-byte cell of a kernel's row."""

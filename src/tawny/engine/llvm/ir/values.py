@@ -34,12 +34,12 @@ class Type(NamedTuple):
     @property
     def floating(self) -> bool:
         """Whether its elements are floating-point numbers."""
-        return self.element in {"half", "float", "double"}
+        return self.element in _FLOATS
 
     @property
     def bits(self) -> int:
         """Bits of an element."""
-        return _BITS[self.element]
+        return 64 if self.element.startswith("ptr") else _BITS[self.element]
 
     @property
     def nbytes(self) -> int:
@@ -49,21 +49,19 @@ class Type(NamedTuple):
     @property
     def intrinsic_suffix(self) -> str:
         """Its name as LLVM writes it in the names of intrinsics."""
-        return (f"v{self.lanes}" if self.lanes else "") + _MANGLED[self.element]
+        return (f"v{self.lanes}" if self.lanes else "") + _intrinsic_name(self.element)
 
 
-_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128} | {
-    "half": 16,
-    "float": 32,
-    "double": 64,
-    "ptr": 64,
-}
-_MANGLED: Final = {e: e for e in _BITS} | {
-    "half": "f16",
-    "float": "f32",
-    "double": "f64",
-    "ptr": "p0",
-}
+_FLOATS: Final = {"half": 16, "float": 32, "double": 64}
+_BITS: Final = {f"i{n}": n for n in (1, 8, 16, 32, 64, 128)} | _FLOATS
+
+
+def _intrinsic_name(element: str) -> str:
+    """An element type as LLVM writes it in the names of intrinsics."""
+    if element in _FLOATS:
+        return f"f{_FLOATS[element]}"
+    return f"p{element[15:-1] or 0}" if element.startswith("ptr") else element
+
 
 VOID: Final = Type("void")
 I1: Final = Type("i1")
@@ -77,6 +75,11 @@ F64: Final = Type("double")
 PTR: Final = Type("ptr")
 
 
+def pointer(space: int) -> Type:
+    """An address in one of the target's address spaces."""
+    return Type(f"ptr addrspace({space})") if space else PTR
+
+
 def integer_of(type: Type) -> Type:
     """The integer type of the same size and lanes."""
     return Type(f"i{type.bits}", type.lanes)
@@ -88,7 +91,7 @@ def literal(type: Type, number: float) -> str:
         text = _float_literal(type.element, float(number))
     elif type.element == "i1":
         text = "true" if number else "false"
-    elif type.element == "ptr":
+    elif type.element.startswith("ptr"):
         text = "null"
     else:
         text = str(int(number))

@@ -114,8 +114,8 @@ def _reciprocal(f: Function, dtype: DType, x: Value) -> Value:
 
 def _shift_up(f: Function, x: Value, y: Value) -> Value:
     """0 where all bits are shifted out, also by a negative count."""
-    inside = y.unsigned_below(x.type.bits)
-    return f.select(inside, x << f.select(inside, y, 0), 0)
+    # A count chosen by the condition would become the count itself, of which PTX takes 32 bits.
+    return f.select(y.unsigned_below(x.type.bits), x << (y & (x.type.bits - 1)), 0)
 
 
 def _shift_down(f: Function, dtype: DType, x: Value, y: Value) -> Value:
@@ -123,7 +123,7 @@ def _shift_down(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     inside = y.unsigned_below(x.type.bits)
     if _is_signed(dtype):
         return x >> f.select(inside, y, x.type.bits - 1)
-    return f.select(inside, x.shifted_down(f.select(inside, y, 0)), 0)
+    return f.select(inside, x.shifted_down(y & (x.type.bits - 1)), 0)
 
 
 def _gcd(f: Function, dtype: DType, x: Value, y: Value) -> Value:
