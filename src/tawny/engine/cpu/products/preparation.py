@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny import pages
-from tawny.dtype import DType
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.blocking import Blocking
@@ -73,7 +72,7 @@ class PanelPreparation:
         if self.transposed:
             array = np.swapaxes(array, -1, -2)
         kernel = array.reshape(self.taps, self.channels, self.groups, self.outputs)
-        panels = _new_panels(self.nbytes, array.dtype)
+        panels = pages.empty((self.nbytes // array.dtype.itemsize,), array.dtype)
         for group, target in enumerate(panels.reshape(self.groups, -1)):
             self._pack(kernel[:, :, group], target)
         return panels
@@ -125,7 +124,7 @@ class CompiledPreparation:
 
     def __call__(self, array: Array) -> Array:
         """The panels of an array."""
-        made = _new_panels(self.nbytes, array.dtype)
+        made = pages.empty((self.nbytes // array.dtype.itemsize,), array.dtype)
         numbers = np.array(self.numbers, np.int64)
         source, target = array.ctypes.data, made.ctypes.data
         for panel in self.panels:
@@ -136,12 +135,3 @@ class CompiledPreparation:
 
 
 _PACK: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
-
-
-def _new_panels(nbytes: int, dtype: DType) -> Array:
-    """A new array that begins with a cache line."""
-    if nbytes >= pages.LARGE:
-        return pages.empty((nbytes // dtype.itemsize,), dtype)
-    whole = np.empty(nbytes + 64, np.uint8)
-    start = -whole.ctypes.data % 64
-    return whole[start : start + nbytes].view(dtype)
