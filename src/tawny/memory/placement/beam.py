@@ -10,15 +10,19 @@ wastes is gone for good, so the placements that keep most slack are carried on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from itertools import count
+from typing import TYPE_CHECKING, cast
 
 import numpy
 from numpy.typing import NDArray
 
 from tawny.memory.effort import Effort
+
+if TYPE_CHECKING:
+    from tawny.memory.placement.place import Incumbent
 
 Ints = NDArray[numpy.int64]
 """Integers; those that are many are 32 bits wide where that is enough."""
@@ -31,6 +35,12 @@ numbers computed that count as one more; timed on the traces of `benchmarks/memo
 
 COMPACT_EVERY = 16
 """Placements after which the buffers that are placed in every column are left out."""
+
+NARROWEST_BEAM, WIDEST_BEAM = 24, 200
+"""Partial placements that a beam search carries along at first, and where it may fail; chosen by
+hand: its time grows with its width."""
+NOISE = 0.5
+"""Standard deviations of the noise that makes beams differ from one another."""
 
 
 class TieBreak(Enum):
@@ -47,6 +57,10 @@ class SlackScore(Enum):
     SUM = "plainly"
     ROOT = "by its square root"
     LOG = "by its logarithm"
+
+
+TIES = (TieBreak.AREA, TieBreak.LOAD, TieBreak.LIFE)
+"""The tie breaks in the order in which depth-first searches try them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,3 +332,70 @@ def depth_first_search(
                 seen.add(key)
                 stack.append((placed + 1, grown.select(node, numpy.array([column]), index)))
     return None
+
+
+def deep_searches(incumbent: Incumbent) -> Iterator[list[int]]:
+    """Beam and depth-first searches, round after round, until the effort is over.
+
+    In the first round beams are narrow and raise the capacity where they must.  From then on they
+    are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
+    bound, or half-way to it.  Depth-first searches look at more and more.
+    """
+    problem = incumbent.problem
+    effort = incumbent.effort
+    effort.spend(looks_for_sections(len(problem.sizes)))
+    if not problem.sizes or effort.is_over:
+        return
+    within = sections(problem.births, problem.deaths, problem.sizes)
+    bound, seeds = problem.bound, count()
+
+    def narrow(tie: TieBreak, score: SlackScore, width: int, noise: float) -> Ints | None:
+        return beam_search(
+            within,
+            width=width,
+            branching=5,
+            tie=tie,
+            score=score,
+            capacity=bound,
+            limit=incumbent.height,
+            effort=incumbent.effort,
+            noise=noise,
+            seed=next(seeds) if noise else 0,
+        )
+
+    def wide(tie: TieBreak, score: SlackScore, capacity: int) -> Ints | None:
+        return beam_search(
+            within,
+            width=WIDEST_BEAM,
+            branching=8,
+            tie=tie,
+            score=score,
+            capacity=capacity,
+            limit=capacity + 1,
+            effort=incumbent.effort,
+            noise=NOISE,
+            seed=next(seeds),
+            distinct=True,
+        )
+
+    def round(number: int) -> Iterator[Ints | None]:
+        nodes = 2 * len(problem.sizes) * 2 ** min(number, 8)
+        for score, own_tie in zip(SlackScore, TIES, strict=True):
+            for tie in TieBreak if number == 0 else (own_tie,):
+                width = NARROWEST_BEAM * (number + 1)
+                yield narrow(tie, score, width, NOISE if number else 0.0)
+            yield depth_first_search(
+                within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort
+            )
+            if number:
+                yield wide(TieBreak.LIFE, SlackScore.ROOT, bound)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + incumbent.height) // 2)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
+
+    for number in count():
+        for found in round(number):
+            if found is not None:
+                yield found.tolist()
+            if effort.is_over:
+                return

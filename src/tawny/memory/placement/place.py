@@ -9,19 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count
+from itertools import accumulate
 from math import gcd
 
 from tawny.memory.effort import SECOND, Effort
-from tawny.memory.placement.beam import (
-    Ints,
-    SlackScore,
-    TieBreak,
-    beam_search,
-    depth_first_search,
-    looks_for_sections,
-    sections,
-)
+from tawny.memory.placement.beam import deep_searches
 from tawny.memory.placement.gap_search import search_gaps
 from tawny.memory.placement.skyline import skyline_offsets
 from tawny.memory.placement.sweep import first_fit, sweep_outward
@@ -33,17 +25,10 @@ FEW = 1000
 """Storages up to which skylines are tried even if no effort is left: about 11 ms each."""
 LARGEST_REPEATED = 20_000
 """Storages above which a near-linear method is used only once."""
-NARROWEST_BEAM, WIDEST_BEAM = 24, 200
-"""Partial placements that a beam search carries along at first, and where it may fail; chosen by
-hand: its time grows with its width."""
-NOISE = 0.5
-"""Standard deviations of the noise that makes beams differ from one another."""
 PAIRS_PER_LOOK = 400
 """Pairs of storages that `first_fit` compares in the time of a look."""
 SWEEP_LOOKS, SKYLINE_LOOKS = 2, 11
 """Looks that a sweep, or a skyline, counts as for each storage."""
-TIES = (TieBreak.AREA, TieBreak.LOAD, TieBreak.LIFE)
-"""The tie breaks in the order in which depth-first searches try them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,70 +255,3 @@ def first_fits(incumbent: Incumbent) -> Iterator[list[int]]:
         if not incumbent.effort.is_over or (number == 0 and count <= LARGEST_REPEATED):
             incumbent.effort.spend(count * count // PAIRS_PER_LOOK)
             yield first_fit(problem.births, problem.deaths, sizes, sorted(range(count), key=key))
-
-
-def deep_searches(incumbent: Incumbent) -> Iterator[list[int]]:
-    """Beam and depth-first searches, round after round, until the effort is over.
-
-    In the first round beams are narrow and raise the capacity where they must.  From then on they
-    are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
-    bound, or half-way to it.  Depth-first searches look at more and more.
-    """
-    problem = incumbent.problem
-    effort = incumbent.effort
-    effort.spend(looks_for_sections(len(problem.sizes)))
-    if not problem.sizes or effort.is_over:
-        return
-    within = sections(problem.births, problem.deaths, problem.sizes)
-    bound, seeds = problem.bound, count()
-
-    def narrow(tie: TieBreak, score: SlackScore, width: int, noise: float) -> Ints | None:
-        return beam_search(
-            within,
-            width=width,
-            branching=5,
-            tie=tie,
-            score=score,
-            capacity=bound,
-            limit=incumbent.height,
-            effort=incumbent.effort,
-            noise=noise,
-            seed=next(seeds) if noise else 0,
-        )
-
-    def wide(tie: TieBreak, score: SlackScore, capacity: int) -> Ints | None:
-        return beam_search(
-            within,
-            width=WIDEST_BEAM,
-            branching=8,
-            tie=tie,
-            score=score,
-            capacity=capacity,
-            limit=capacity + 1,
-            effort=incumbent.effort,
-            noise=NOISE,
-            seed=next(seeds),
-            distinct=True,
-        )
-
-    def round(number: int) -> Iterator[Ints | None]:
-        nodes = 2 * len(problem.sizes) * 2 ** min(number, 8)
-        for score, own_tie in zip(SlackScore, TIES, strict=True):
-            for tie in TieBreak if number == 0 else (own_tie,):
-                width = NARROWEST_BEAM * (number + 1)
-                yield narrow(tie, score, width, NOISE if number else 0.0)
-            yield depth_first_search(
-                within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort
-            )
-            if number:
-                yield wide(TieBreak.LIFE, SlackScore.ROOT, bound)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + incumbent.height) // 2)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
-
-    for number in count():
-        for found in round(number):
-            if found is not None:
-                yield found.tolist()
-            if effort.is_over:
-                return
