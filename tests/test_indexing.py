@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny.numpy as tnp
+from tawny import Graph
 from tawny.engine.reference import run
 from tawny.ops.creation import var
 from tawny.ops.indexing import Gather, Scatter, Slice
@@ -257,6 +258,18 @@ def test_indices_that_depend_on_variables_are_checked_when_run() -> None:
     assert computed(y, {i.node: np.array(-1)}) == 3.0
     with pytest.raises(IndexError, match=r"gather: .*test_indexing\.py"):
         run([y.node], {i.node: np.array(3)})
+
+
+def test_indices_are_checked_where_no_element_is_moved(engine: str) -> None:
+    for shape, axis in [((0, 2), 1), ((2, 0), 0), ((3, 0, 2), 2), ((0, 2, 0), 1)]:
+        x, i = var("x", shape=shape), var("i", shape=(2, 3), dtype="int64")
+        n = shape[axis]
+        message = f"index 5 is out of bounds for axis {axis} of size {n}; accepted: {-n} to {n - 1}"
+        for y in (tnp.take(x, i, axis=axis), x.at[(slice(None),) * axis + (i,)].add(1.0)):
+            program = Graph([x, i], y).compile(engine=engine)
+            with pytest.raises(IndexError, match=message + r".*test_indexing\.py"):
+                program(np.empty(shape), np.array([[0, -n, n - 1], [0, 5, 7]]))
+            assert program(np.empty(shape), np.full((2, 3), -n)).size == 0
 
 
 def test_values_are_converted_as_numpy_does() -> None:

@@ -264,10 +264,13 @@ def _bounds(part: slice, n: int, op: str) -> tuple[int, int, int]:
 
 
 def _out_of_bounds(op: str, index: int, axis: int, n: int) -> IndexError:
+    return index_error(op, describe_outside(index, axis, n))
+
+
+def describe_outside(index: int, axis: int, n: int) -> str:
+    """Why an index cannot be taken from an axis of size `n`."""
     accepted = f"{-n} to {n - 1}" if n else "none, since it is empty"
-    return index_error(
-        op, f"index {index} is out of bounds for axis {axis} of size {n}; accepted: {accepted}"
-    )
+    return f"index {index} is out of bounds for axis {axis} of size {n}; accepted: {accepted}"
 
 
 def check_bounds(op: str, axis: int, n: int, index: Node) -> None:

@@ -14,6 +14,7 @@ from tawny.ops.indexing import Gather, Pad, Range, Scatter, Slice
 from tawny.ops.joining import Concat, Repeat, Tile
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
 from tawny.ops.pieces import GatherPieces
+from tawny.ops.selection import describe_outside
 
 
 @kernel(Reshape)
@@ -115,18 +116,16 @@ def slice_(op: Slice, x: Value) -> Value:
 def gather(op: Gather, x: Value, *indices: Value) -> Value:
     """NumPy's indexing with the indexed axes first, and their place found afterwards."""
     rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
-    picked = np.asarray(_front(x, op.axes)[tuple(map(_places, indices))])
+    picked = np.asarray(_front(x, op.axes)[_places(x, op.axes, indices)])
     return np.moveaxis(picked, range(rank), range(op.place, op.place + rank))
 
 
 @kernel(GatherPieces)
 def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
     """Piece by piece: what lies in it."""
-    pieces, places = operands[: op.pieces], _places(operands[-1])
-    inner, total = pieces[0].shape[1:], sum(map(len, pieces))
-    if places.size and not -total <= places.min() <= places.max() < total:
-        like = np.broadcast_to(np.zeros((), pieces[0].dtype), (total, *inner))
-        return np.asarray(like[places])  # NumPy says why not
+    pieces, inner = operands[: op.pieces], operands[0].shape[1:]
+    total = sum(map(len, pieces))
+    (places,) = _places(np.broadcast_to(np.intp(0), (total, *inner)), (0,), operands[-1:])
     left = np.where(places < 0, places + total, places)
     out = np.empty((*places.shape, *inner), pieces[0].dtype)
     for piece in pieces:
@@ -162,7 +161,7 @@ def _scatter(op: Scatter, out: Value, value: Value, *indices: Value) -> None:
     rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
     whole = value.reshape((1,) * (part.ndim - len(op.axes) + rank - value.ndim) + value.shape)
     first = np.moveaxis(whole, range(op.place, op.place + rank), range(rank))
-    _put(op.mode, _front(part, op.axes), tuple(map(_places, indices)), first)
+    _put(op.mode, _front(part, op.axes), _places(part, op.axes, indices), first)
 
 
 def _put(mode: str, part: Value, key: Any, value: Value) -> None:
@@ -174,5 +173,11 @@ def _put(mode: str, part: Value, key: Any, value: Value) -> None:
         COMBINE[mode].at(part, key, value)
 
 
-def _places(index: Value) -> Value:
-    return index.astype(np.intp, copy=False)
+def _places(x: Value, axes: Sequence[int], indices: Sequence[Value]) -> tuple[Value, ...]:
+    """What indices axes of `x` name, each of which must lie within its axis."""
+    for axis, index in zip(axes, indices, strict=True):
+        n = x.shape[axis]
+        outside = index[(index < -n) | (index >= n)]
+        if outside.size:
+            raise IndexError(describe_outside(int(outside[0]), axis, n))
+    return tuple([index.astype(np.intp, copy=False) for index in indices])

@@ -44,6 +44,8 @@ def gather_kernel(spec: GatherSpec, result: ArrayLayout) -> CompiledKernel:
     place, rank = spec.place, len(given)
     before = _unindexed_loops(spec, left[:place], result.strides[:place])
     after = _unindexed_loops(spec, left[place:], result.strides[place + rank :])
+    if any(count == 0 for count, *_ in before):  # nothing is moved: only the indices are looked at
+        before, after = [], [*before, *after]
     strides = [m.strides for m in spec.indices]
     middle = merge_axes(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
