@@ -2,7 +2,8 @@
 
 A graph is computed by the reference engine again and again, and each time everything that is
 rounded is moved a little, at random: results of elementwise ops that are not exact, operands of sums,
-products, transforms and factorisations (which give what is exact for operands nearby).  What follows
+products, transforms and factorisations (which give what is exact for operands nearby).  What is added
+or multiplied up is taken in another order, which may overflow on the way.  What follows
 from such a move, a wild value or another choice, follows from rounding alone: systems that are nearly
 singular, vectors of equal singular values, differences of nearly equal numbers.  A float that an
 integer dtype cannot hold becomes any integer.
@@ -25,7 +26,7 @@ from tawny.ops.cumulative import CumulativeProd, CumulativeSum
 from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.indexing import Scatter
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient
-from tawny.ops.reduction import LogSumExp, Mean, Prod, Sum, Var
+from tawny.ops.reduction import Accumulation, LogSumExp, Mean, Prod, Sum, Var
 
 EXACT = frozenset(
     "abs bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil "
@@ -157,10 +158,19 @@ def _moving(rng: np.random.Generator) -> Compute:
             return np.where(_is_exact(op, operands, result), result, move(result))
         if isinstance(op, CALCULATIONS) or type(op).__module__.rpartition(".")[2] in CHAPTERS:
             operands = [move(value) for value in operands]
+            if isinstance(op, Accumulation):
+                operands = [_reordered(value, op.axes, rng) for value in operands]
             return move(compute(node, operands, draw))
         return compute(node, operands, draw)
 
     return by
+
+
+def _reordered(value: np.ndarray, axes: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+    """The same elements to be added up over `axes`, in another order."""
+    for axis in axes:
+        value = rng.permutation(value, axis=axis)
+    return value
 
 
 def _any_integer(result: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
