@@ -323,6 +323,45 @@ def test_views_open_select_search_and_zoom(browser: Any, tmp_path: Path) -> None
     assert not errors
 
 
+TEXTS = """() => {
+  const g = d(), place = placeLabels;
+  let shown;
+  placeLabels = (...given) => { const found = place(...given); shown = [given[2], found]; return found; };
+  paint();
+  placeLabels = place;
+  ctx.font = BOLD;
+  return {
+    nodes: shown[0].map((i) => [g.x[i], g.y[i], g.x[i] + g.w[i], g.y[i] + g.h[i]]),
+    texts: shown[1].map((label) => label.area),
+    wide: shown[0].filter((i) => i < g.count).every((i) => ctx.measureText(g.lines(i)[0]).width < g.w[i] - 9),
+  };
+}"""
+
+
+def test_texts_stand_on_no_node_and_on_no_other_text(browser: Any, tmp_path: Path) -> None:
+    x, y = tw.var("x", (100, 100)), tw.var("a_long_name_of_a_variable_with_wwwwwww", (100, 100))
+    with tw.scope("first"):
+        a = tnp.sin(x) * y
+    with tw.scope("second"):
+        b = tnp.cos(a) @ y
+    with tw.scope("first"):
+        c = tnp.exp(b) + a + y
+    graph = tw.Graph([x, y], [c, b - x], name="back and forth")
+    tab, errors = visit(browser, graph.show(tmp_path / "page.html"))
+    for keys in ("", "o"):
+        for key in keys:
+            tab.keyboard.press(key)
+        found = tab.evaluate(TEXTS)
+        assert found["texts"]
+        assert found["wide"]
+        areas = [*found["nodes"], *found["texts"]]
+        for n, one in enumerate(areas):
+            for other in areas[n + 1 :]:
+                apart = [one[k + 2] <= other[k] or other[k + 2] <= one[k] for k in (0, 1)]
+                assert any(apart), (one, other)
+    assert not errors
+
+
 def test_hostile_names_run_nothing(browser: Any, tmp_path: Path) -> None:
     x = tw.var("<img src=x onerror=window.hit=1>", (3,))
     with tw.scope("</script><script>window.hit=1</script>"):

@@ -20,6 +20,8 @@ function countText(n) {
   for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(n) >= unit) return (n / unit).toPrecision(3) + " " + name;
   return String(n);
 }
+const BOLD = "600 12px system-ui, sans-serif", MEDIUM = "11px system-ui, sans-serif", SMALL = "10px system-ui, sans-serif";
+const textWidth = (text, font) => { ctx.font = font; return ctx.measureText(text).width; };
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let ink, faint, line, back, card, accent, select;
@@ -76,14 +78,14 @@ class Drawing {
   }
   measure(k) {
     const lines = this.lines(k);
-    this.w[k] = Math.max(64, lines[0].length * 7.4 + 18, ...lines.slice(1).map((l) => l.length * 5.7 + 18));
+    this.w[k] = Math.max(64, textWidth(lines[0], BOLD) + 18, ...lines.slice(1).map((l) => textWidth(l, SMALL) + 18));
     this.h[k] = 24 + 13 * (lines.length - 1);
   }
   layout() {
     const place = (box) => {
       const id = this.count + box, [label, , , nodes, parts] = this.boxes[box];
       if (!this.open.has(box)) {
-        this.w[id] = Math.max(90, Math.min(T[label].length, 44) * 7.4 + 40, String(nodes).length * 7 + 60);
+        this.w[id] = Math.max(90, textWidth("+ " + cut(T[label], 44), BOLD) + 20, textWidth(`${nodes} nodes`, MEDIUM) + 20);
         this.h[id] = 40;
         return;
       }
@@ -281,7 +283,7 @@ function paintGraph() {
   ctx.setTransform(dpr * s, 0, 0, dpr * s, dpr * x, dpr * y);
   const chosen = S.box >= 0 ? g.count + S.box : S.node >= 0 ? g.shown[g.inline[S.node] && g.readers[S.node].length ? g.readers[S.node][0] : S.node] : -1;
   const seen = (i) => g.x[i] < right && g.x[i] + g.w[i] > left && g.y[i] < bottom && g.y[i] + g.h[i] > top;
-  const stack = [0], leaves = [];
+  const stack = [0], leaves = [], closed = [];
   while (stack.length) {
     const box = stack.pop(), id = g.count + box;
     if (box && !seen(id)) continue;
@@ -298,13 +300,14 @@ function paintGraph() {
         ctx.fillStyle = ink; ctx.font = `600 ${isOpen ? Math.min(size, 22) : 12}px system-ui, sans-serif`;
         const label = T[g.boxes[box][0]] || "part";
         ctx.fillText((isOpen ? "− " : "+ ") + cut(label, 44), g.x[id] + 10, g.y[id] + 17);
-        if (!isOpen && s > 0.4) { ctx.font = "11px system-ui, sans-serif"; ctx.fillStyle = faint; ctx.fillText(`${g.boxes[box][3]} nodes`, g.x[id] + 10, g.y[id] + 32); }
+        if (!isOpen && s > 0.4) { ctx.font = MEDIUM; ctx.fillStyle = faint; ctx.fillText(`${g.boxes[box][3]} nodes`, g.x[id] + 10, g.y[id] + 32); }
       }
+      if (!isOpen) closed.push(id);
       if (!isOpen || Math.max(g.w[id], g.h[id]) * s < 5) continue;
     }
     for (const rows of g.boxes[box][4]) for (const row of rows) for (const item of row) if (item < 0) stack.push(~item); else if (seen(item)) leaves.push(item);
   }
-  paintEdges(g, s, left, top, right, bottom, chosen);
+  paintEdges(g, s, left, top, right, bottom, chosen, [...closed, ...leaves]);
   const text = s > 0.3;
   for (const k of leaves) {
     ctx.fillStyle = nodeFill(g, k);
@@ -314,8 +317,8 @@ function paintGraph() {
     ctx.strokeStyle = k === chosen ? select : T[g.role[k]] ? accent : faint; ctx.lineWidth = k === chosen ? 3 : T[g.role[k]] || source ? 1.8 : 0.8; ctx.stroke();
     if (!text) continue;
     const lines = g.lines(k);
-    ctx.fillStyle = ink; ctx.font = "600 12px system-ui, sans-serif"; ctx.fillText(lines[0], g.x[k] + 9, g.y[k] + 16);
-    ctx.font = "10px system-ui, sans-serif";
+    ctx.fillStyle = ink; ctx.font = BOLD; ctx.fillText(lines[0], g.x[k] + 9, g.y[k] + 16);
+    ctx.font = SMALL;
     for (let n = 1; n < lines.length; n++) ctx.fillText(lines[n], g.x[k] + 9, g.y[k] + 16 + 13 * n);
   }
 }
@@ -332,7 +335,23 @@ function curve(g, e) {
   const out = Math.max(sx, tx) + 30 + Math.min(120, Math.abs(sy - ty) / 10);
   return [sx, sy, out, sy, out, ty, tx, ty];
 }
-function paintEdges(g, s, left, top, right, bottom, chosen) {
+function pointOn(c, t) { const u = 1 - t; return [0, 1].map((k) => u ** 3 * c[k] + 3 * u * u * t * c[k + 2] + 3 * u * t * t * c[k + 4] + t ** 3 * c[k + 6]); }
+// Texts of edges and where they stand: on no node and no other text.  What finds no place is left out.
+function placeLabels(g, edges, solid, chosen) {
+  const taken = solid.map((i) => [g.x[i], g.y[i], g.x[i] + g.w[i], g.y[i] + g.h[i]]), out = [];
+  const isChosen = ([e]) => e.a === chosen || e.b === chosen;
+  for (const edge of [...edges.filter(isChosen), ...edges.filter((e) => !isChosen(e))]) {
+    const [e, c] = edge, text = e.many > 1 ? `${e.many} values` : T[g.type[e.from]], half = ctx.measureText(text).width / 2 + 3;
+    for (const t of [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8]) {
+      const [x, y] = pointOn(c, t), area = [x - half, y - 7, x + half, y + 6];
+      if (taken.some((o) => o[0] < area[2] && o[2] > area[0] && o[1] < area[3] && o[3] > area[1])) continue;
+      taken.push(area); out.push({ text, area, x, y, chosen: isChosen(edge) });
+      break;
+    }
+  }
+  return out;
+}
+function paintEdges(g, s, left, top, right, bottom, chosen, solid) {
   ctx.lineWidth = Math.min(1, 0.8 / s); ctx.strokeStyle = faint; ctx.globalAlpha = 0.65;
   const labels = [];
   let drawn = 0;
@@ -351,12 +370,10 @@ function paintEdges(g, s, left, top, right, bottom, chosen) {
     ctx.strokeStyle = e.b === chosen ? select : accent; ctx.lineWidth = 2.4 / Math.min(1, Math.max(s, 0.3));
     ctx.beginPath(); ctx.moveTo(c[0], c[1]); ctx.bezierCurveTo(c[2], c[3], c[4], c[5], c[6], c[7]); ctx.stroke();
   }
-  ctx.font = "10px system-ui, sans-serif"; ctx.textAlign = "center";
-  for (const [e, c] of labels) {
-    const label = e.many > 1 ? `${e.many} values` : T[g.type[e.from]], x = (c[0] + 3 * c[2] + 3 * c[4] + c[6]) / 8, y = (c[1] + 3 * c[3] + 3 * c[5] + c[7]) / 8;
-    const half = label.length * 2.7 + 3;
-    ctx.fillStyle = back; ctx.globalAlpha = 0.85; ctx.fillRect(x - half, y - 7, 2 * half, 13); ctx.globalAlpha = 1;
-    ctx.fillStyle = e.a === chosen || e.b === chosen ? ink : faint; ctx.fillText(label, x, y + 3);
+  ctx.font = SMALL; ctx.textAlign = "center";
+  for (const { text, area: [x0, y0, x1, y1], x, y, chosen: strong } of placeLabels(g, labels, solid, chosen)) {
+    ctx.fillStyle = back; ctx.globalAlpha = 0.85; ctx.fillRect(x0, y0, x1 - x0, y1 - y0); ctx.globalAlpha = 1;
+    ctx.fillStyle = strong ? ink : faint; ctx.fillText(text, x, y + 3);
   }
   ctx.textAlign = "left";
 }
@@ -465,7 +482,7 @@ function paintMemory() {
   if (M.budget !== null && M.budget <= 1.5 * M.peak) lineAt(M.budget, "budget", [2, 3], false);
   if (M.unshared <= 1.5 * M.peak && M.unshared !== M.peak) lineAt(M.unshared, "unshared sum", [10, 3, 2, 3], false);
   ctx.restore();
-  ctx.font = "11px system-ui, sans-serif"; ctx.fillStyle = faint; ctx.textAlign = "right";
+  ctx.font = MEDIUM; ctx.fillStyle = faint; ctx.textAlign = "right";
   for (let k = 0; k <= 5; k++) { const b = (most() / 5) * k / mem.zy + (toBytes(height - EDGE.bottom) > 0 ? toBytes(height - EDGE.bottom) : 0), y = toY(b); if (y >= EDGE.top - 1) ctx.fillText(bytesText(Math.round(b)), EDGE.left - 6, y + 4); }
   ctx.textAlign = "center";
   const stride = niceStride(steps / mem.zx / Math.max(2, width / 90));
@@ -474,7 +491,7 @@ function paintMemory() {
   ctx.save(); ctx.translate(11, height / 2); ctx.rotate(-Math.PI / 2); ctx.fillText("offset in the arena", 0, 0); ctx.restore();
   if (steps) {
     const text = `▼ peak: ${bytesText(M.live[peakStep])} in use at step ${peakStep}, ${cut(title(M.steps[peakStep]), 60)}`, px = (toX(peakStep) + toX(peakStep + 1)) / 2;
-    ctx.font = "600 12px system-ui, sans-serif"; ctx.fillStyle = accent;
+    ctx.font = BOLD; ctx.fillStyle = accent;
     const half = ctx.measureText(text).width / 2;
     ctx.textAlign = "left";
     const tip = ctx.measureText("▼").width / 2, right = px - tip + 2 * half > width - EDGE.right;
@@ -489,11 +506,14 @@ function paintMemory() {
 const toBytes = (py) => (1 - (py - mem.oy) / ((height - EDGE.top - EDGE.bottom) * mem.zy)) * most();
 const niceStride = (raw) => { const unit = 10 ** Math.floor(Math.log10(Math.max(1, raw))); return Math.max(1, [1, 2, 5, 10].map((k) => k * unit).find((k) => k >= raw) || 1); };
 function label(lines, x, y, room, tall) {
-  ctx.font = "11px system-ui, sans-serif"; ctx.fillStyle = ink;
+  ctx.font = MEDIUM; ctx.fillStyle = ink;
   const shown = tall > 28 ? lines : room > 110 ? [lines.join("  ")] : lines.slice(0, 1);
   shown.forEach((text, n) => {
-    let most = text.length;
-    if (ctx.measureText(text).width > room) { most = Math.floor((room / ctx.measureText(text).width) * text.length) - 1; if (most < 2) return; text = n || text.length - most > most ? "…" + text.slice(-most) : cut(text, most); }
+    if (ctx.measureText(text).width > room) {
+      const most = Math.floor((room / ctx.measureText(text).width) * text.length) - 1;
+      if (n || most < 2) return;
+      text = text.length - most > most ? "…" + text.slice(-most) : cut(text, most);
+    }
     ctx.fillText(text, x, y + (n - (shown.length - 1) / 2) * 13);
   });
 }
@@ -552,7 +572,7 @@ function overview(panel) {
   const g = d();
   panel.append(el("h2", `${D.title}, ${g.label}`), el("p", `${g.count} nodes, ${g.boxes.length - 1} scopes and repeats`));
   if (M) { panel.append(el("h3", "Memory"), el("p", `arena ${bytesText(M.peak)}, lower bound ${bytesText(M.bound)}, unshared ${bytesText(M.unshared)}${M.budget !== null ? `, budget ${bytesText(M.budget)}` : ""}`), link(`Who is alive at the peak, step ${peakStep}?`, () => { S.step = peakStep; S.node = -1; setView("memory"); })); }
-  if (R) panel.append(el("h3", "Rewrites"), link(`${R.count} rewrites: ${R.nodes[0]} nodes became ${R.nodes[1]}`, () => setView("rewrites")));
+  if (R) panel.append(el("h3", "Rewrites"), link(`${R.count} ${R.count === 1 ? "rewrite" : "rewrites"}: ${R.nodes[0]} nodes became ${R.nodes[1]}`, () => setView("rewrites")));
   panel.append(el("h3", "Largest values"));
   const order = g.bytes.map((_, k) => k).filter((k) => !g.inline[k]).sort((a, b) => g.bytes[b] - g.bytes[a]).slice(0, 12);
   for (const k of order) panel.append(link(`${bytesText(g.bytes[k])}  ${T[g.name[k]]} ${T[g.type[k]]}`, () => choose(S.g, k, true)));
