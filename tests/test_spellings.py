@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import tawny.numpy as tnp
 from tawny import nn, optim
 from tawny.bad_calls import ELSEWHERE
 from tawny.nn import foreign_names
+from tawny.numpy.absent import ELSEWHERE as FOREIGN
 
 X = np.zeros((4, 3), "float32")
 IMAGES = np.ones((2, 6, 6, 3), "float32")
@@ -55,6 +58,11 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "model.nothing": (lambda: nn.Linear(3, 4).nothing, AttributeError, r"no attribute 'nothing'$"),
     "backward": (lambda: tnp.ones(3).backward(), AttributeError, r"write tw\.grad\(function\)\(x\), or tw\.gradients"),
     "detach": (lambda: tw.var("x").detach(), AttributeError, r"write tw\.stop_gradient\(x\)"),
+    "size": (lambda: tw.random.normal(size=(3,)), TypeError, "normal: unknown argument 'size', which is called shape here"),
+    "device": (lambda: tw.Graph([], [tnp.ones(3)]).compile(device="cuda"), TypeError, "'device', which is called engine here"),
+    "optimize": (lambda: tw.Graph([], [tnp.ones(3)]).compile(optimize=True), TypeError, "'optimize', which is called optimise here"),
+    "mse": (lambda: nn.mse, AttributeError, r"write nn\.mean_squared$"),
+    "plot(path)": (lambda: tw.Graph([], [tnp.ones(3)]).plan().plot("plan.png"), TypeError, r"plot: ax is 'plan\.png'; .*plan\.plot\(\)\.figure\.savefig\('plan\.png'\)"),
     "array.nothing": (lambda: tnp.ones(3).nothing, AttributeError, r"'Array' object has no attribute 'nothing'$"),
 }  # fmt: skip
 
@@ -66,9 +74,18 @@ def test_the_answer_names_our_spelling(name: str) -> None:
         call()
 
 
-def test_unknown_words_stay_python_s() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
-        nn.Linear(3, 4, nonsense=1)  # type: ignore[call-arg]
+def test_unknown_words_are_answered_with_those_taken() -> None:
+    for call, message in (
+        (lambda: nn.Linear(3, 4, nonsense=1), "Linear: .* 'nonsense'; accepted: inputs, outputs, bias"),
+        (lambda: nn.Add(nonsense=1), "Add: .* 'nonsense'; accepted: none"),
+        (lambda: optim.Adam(nonsense=1), "Adam: .* 'nonsense'; accepted: rate, beta1"),
+        (lambda: tw.grad(tnp.sum, nonsense=1), "grad: .* 'nonsense'; accepted: function, argnums"),
+        (lambda: tw.random.uniform(nonsense=1), "uniform: .* 'nonsense'; accepted: low, high"),
+        (lambda: tw.Graph([], [tnp.ones(3)], nonsense=1), "Graph: .* 'nonsense'; accepted: inputs"),
+        (lambda: tw.Graph([], [tnp.ones(3)]).compile(nonsense=1), "compile: .*; accepted: engine"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=message + r".*\[test_spellings\.py:\d+\]"):
+            call()
     assert not hasattr(tnp.ones(3), "nothing")
     assert getattr(nn, "Nothing", None) is None
 
@@ -93,8 +110,9 @@ def _words(function: Callable[..., Any]) -> set[str]:
 
 def test_every_word_has_its_place() -> None:
     """What the tables name exists: arguments of something public, names of `nn`."""
-    public = [getattr(m, n) for m in (nn, optim, tnp) for n in m.__all__ if n[0] != "_"]
-    known = set[str]()
+    modules = nn, optim, tnp, tw, tw.random
+    public = [getattr(m, n) for m in modules for n in m.__all__ if n[0] != "_"]
+    known = _words(tw.Graph.compile)
     for thing in public:
         if callable(thing):
             try:
@@ -106,6 +124,32 @@ def test_every_word_has_its_place() -> None:
         said = foreign_names.hint_for(name)
         assert said is not None
         assert callable(getattr(nn, said.partition(",")[0].removeprefix("nn.")))
+
+
+FOREIGN_NAMES = [(module, name) for module, names in FOREIGN.items() for name in names]
+
+
+@pytest.mark.parametrize(("module", "name"), FOREIGN_NAMES)
+def test_foreign_names_are_answered_by_names_that_are_here(module: str, name: str) -> None:
+    with pytest.raises(
+        AttributeError, match=f"module '{module}' has no attribute '{name}': "
+    ) as told:
+        getattr(sys.modules[module], name)
+    assert told.value.obj is sys.modules[module]
+    for word in re.findall(r"\b(?:tw|np|tawny\.\w+)(?:\.\w+)+", FOREIGN[module][name]):
+        first, *rest = word.replace("tawny.", "tw.").split(".")
+        found = {"tw": tw, "np": tnp}[first]
+        for part in rest:
+            found = getattr(found, part)
+
+
+def test_functions_of_arrays_are_found_from_the_package() -> None:
+    with pytest.raises(AttributeError, match=r"'zeros': use tawny\.numpy\.zeros$"):
+        tw.zeros  # noqa: B018
+    for module in (tw, tnp, tw.eager, tw.random, nn, optim):
+        with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$") as told:
+            module.no_such_name  # noqa: B018
+        assert (told.value.name, told.value.obj) == ("no_such_name", module)
 
 
 # --------------------------------------------------- convolutions, functions and layers

@@ -13,6 +13,7 @@ first used.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import Any, Final
 
 from tawny.public_names import export_stub
@@ -25,9 +26,11 @@ _HOME: Final = export_stub(__name__)
 
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tawny' has no attribute {name!r}")
+    if home is None and (name.startswith("_") or find_spec(f"{__name__}.{name}")):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")  # not yet imported
     importlib.import_module("tawny.numpy")  # whatever is used, arrays have all their methods
+    if home is None:
+        raise importlib.import_module("tawny.numpy.absent").absence(__name__, name)
     if home == __name__:
         value = importlib.import_module(f"tawny.{name}")
     else:

@@ -84,6 +84,12 @@ _COUNTERPARTS: Final = {
     "numel": "x.size",
     "clone": "x.copy()",
     "dim": "x.ndim",
+    "to": "x.astype(dtype); where it runs is said by compile(engine=...)",
+    "cuda": "compile(engine=...), which says where a program runs",
+    "mm": "x @ y",
+    "t": "x.T",
+    "float": "x.astype('float32')",
+    "contiguous": "x: where its elements lie is up to the plan",
 }
 """What other libraries' arrays have, and what is written here."""
 

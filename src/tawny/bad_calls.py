@@ -24,6 +24,8 @@ def explain_bad_calls(function: Callable[P, R], answer: Answer | None = None) ->
     they cost nothing where they are not given.
     """
     name = function.__name__
+    if name == "__init__":
+        name = function.__qualname__.split(".")[-2]
 
     @functools.wraps(function)
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -129,6 +131,12 @@ ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
     "maxiter": ("steps",),
     "tol": ("tolerance",),
     "method": ("optimiser",),
+    "optimize": ("optimise",),
+    "device": ("engine",),
+    "backend": ("engine",),
+    "num_threads": ("threads",),
+    "argnum": ("argnums",),
+    "size": ("shape",),
     "optimizer": ("optimiser",),
 }
 """What other libraries call arguments, and what they are called here."""
@@ -148,12 +156,21 @@ NOTES: Final[dict[tuple[str, ...], str]] = {
 
 
 def check_words(cls: type[Any], words: Collection[str]) -> None:
-    """Refuse arguments of a class that another library has and it has not, naming its own."""
-    if words and not ELSEWHERE.keys().isdisjoint(words):
-        accepted = inspect.signature(cls).parameters
-        for word in words:
-            if word not in accepted and (said := _here(word, accepted)):
-                names = ", ".join(n for n in accepted if n != "self")
-                raise type_error(
-                    cls.__name__, f"unknown argument {word!r}{said}; accepted: {names}"
-                )
+    """Refuse keyword arguments that a class does not take, naming its own."""
+    accepted = _words_of(cls) if words else None
+    if accepted is None:
+        return
+    for word in words:
+        if word not in accepted:
+            said = f"unknown argument {word!r}{_here(word, accepted)}"
+            raise type_error(cls.__name__, f"{said}; accepted: {', '.join(accepted) or 'none'}")
+
+
+def _words_of(cls: type[Any]) -> tuple[str, ...] | None:
+    """The arguments that a class takes by keyword; None if it takes any."""
+    parameters = inspect.signature(cls).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return tuple(
+        [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    )

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Final, SupportsIndex, cast
 
-from tawny.errors import ValuesNeededError, axis_error, type_error, value_error
+from tawny.errors import ValuesNeededError, axis_error, needs_values, type_error, value_error
 
 Shape = tuple[int, ...]
 
@@ -85,9 +85,13 @@ def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
     one = isinstance(shape, (str, bytes)) or _is_one(shape)
     if not one and isinstance(shape, Iterable):
-        out = tuple(as_int(n, op, word) for n in cast("Iterable[object]", shape))
+        sizes = tuple(cast("Iterable[object]", shape))
+        try:
+            out = tuple([operator.index(cast("SupportsIndex", n)) for n in sizes])
+        except TypeError:
+            out = tuple([as_int(n, op, f"size {k} of {word}") for k, n in enumerate(sizes)])
     else:
-        out = (as_int(shape, op, word),)
+        out = (as_int(shape, op, word, "an integer, or a sequence of integers"),)
     if any(n < 0 for n in out):
         raise value_error(op, f"{word} {out} has a negative size; sizes must be at least 0")
     check_possible(out, op, word)
@@ -116,15 +120,15 @@ def _is_one(x: object) -> bool:
     return getattr(x, "ndim", 1) == 0
 
 
-def as_int(value: object, op: str, word: str) -> int:
+def as_int(value: object, op: str, word: str, accepted: str = "an integer") -> int:
     """An integer, refusing what only looks like one."""
     try:
         return operator.index(cast("SupportsIndex", value))
-    except ValuesNeededError:
-        raise
+    except ValuesNeededError as error:
+        raise needs_values(op, error.variables, f"{word} must be known") from None
     except TypeError:
         kind = type(value).__name__
-        raise type_error(op, f"{word} must be an integer, not {kind} {value!r}") from None
+        raise type_error(op, f"{word} must be {accepted}, not {kind} {value!r}") from None
 
 
 def normalise_axis(axis: object, rank: int, op: str) -> int:

@@ -10,12 +10,14 @@ from tawny.array import Array, array_for, lift, wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Function
 from tawny.autodiff.reverse import pull_back, sum_seeds
-from tawny.autodiff.tracing import substitute
+from tawny.autodiff.tracing import check_callable, substitute
+from tawny.bad_calls import explain_bad_calls
 from tawny.node import Node, make, make_parts, toposort, variable
 from tawny.ops.differentiation import Again, Checkpoint, Derivative, GivenRule
 from tawny.tree import leaves, map_leaves
 
 
+@explain_bad_calls
 def checkpoint(function: Function) -> Function:
     """`function`, of which a derivative keeps the arguments only and computes the rest again.
 
@@ -27,6 +29,7 @@ def checkpoint(function: Function) -> Function:
         block = tw.checkpoint(lambda a: np.sin(np.sin(a)))
         float(tw.grad(lambda a: block(block(a)))(0.0))   # -> 1.0
     """
+    check_callable("checkpoint", function)
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast, final
 import numpy as np
 
 from tawny.array import Array, lift, wrap
+from tawny.autodiff.tracing import check_callable
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make_parts
 from tawny.ops.creation import zeros_like
@@ -65,6 +66,7 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
     """
 
     def __init__(self, function: F) -> None:
+        check_callable("custom_vjp", function)
         functools.update_wrapper(self, function)
         self._function = function
         self._rules: tuple[Function, Function] | None = None
@@ -119,6 +121,7 @@ class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
     """
 
     def __init__(self, function: F) -> None:
+        check_callable("custom_jvp", function)
         functools.update_wrapper(self, function)
         self._function = function
         self._rule: Function | None = None

@@ -10,6 +10,7 @@ from tawny.array import Array, lift, wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
 from tawny.ops.creation import convert_node
@@ -20,6 +21,7 @@ Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 
+@explain_bad_calls
 def grad(
     function: Function,
     argnums: Argnums = 0,
@@ -56,6 +58,7 @@ def grad(
     return gradient
 
 
+@explain_bad_calls
 def value_and_grad(
     function: Function,
     argnums: Argnums = 0,
@@ -92,6 +95,7 @@ def value_and_grad(
     return both
 
 
+@explain_bad_calls
 def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
     """The gradient of `output` in arrays it was built from.
 
@@ -129,6 +133,7 @@ def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
     return [_as_array(found.get(n), n) for n in nodes]
 
 
+@explain_bad_calls
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The value of `function`, and the function from cotangents of the value to those of `primals`.
 
@@ -155,6 +160,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (value, pullback, aux) if has_aux else (value, pullback)
 
 
+@explain_bad_calls
 def jvp(
     function: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> Any:
@@ -179,6 +185,7 @@ def jvp(
     return (value, push(*tangents), *aux)
 
 
+@explain_bad_calls
 def linearize(
     function: Function, *primals: Any, has_aux: bool = False, op: str = "linearize"
 ) -> Any:

@@ -12,6 +12,7 @@ from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, linearize, vjp
 from tawny.autodiff.reverse import pull_back
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
@@ -21,6 +22,7 @@ from tawny.shape import Shape, size
 from tawny.tree import map_leaves
 
 
+@explain_bad_calls
 def jacrev(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
     """The function that gives the Jacobian of `function`, in reverse mode.
 
@@ -38,6 +40,7 @@ def jacrev(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fals
     return _jacobian("jacrev", function, argnums, _by_rows, holomorphic)
 
 
+@explain_bad_calls
 def jacfwd(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
     """The function that gives the Jacobian of `function`, in forward mode.
 
@@ -52,6 +55,7 @@ def jacfwd(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fals
     return _jacobian("jacfwd", function, argnums, _by_columns, holomorphic)
 
 
+@explain_bad_calls
 def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
     """The function that gives the Jacobian of `function`, in the mode that needs fewer passes.
 
@@ -72,6 +76,7 @@ def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fa
     return _jacobian("jacobian", function, argnums, by_shape, holomorphic)
 
 
+@explain_bad_calls
 def hessian(function: Function, argnums: Argnums = 0) -> Function:
     """The function that gives the matrix of second derivatives of `function`, one number.
 
@@ -86,6 +91,7 @@ def hessian(function: Function, argnums: Argnums = 0) -> Function:
     return jacfwd(grad(function, argnums), argnums)
 
 
+@explain_bad_calls
 def gradhessian(function: Function) -> Function:
     """The function that gives gradient and Hessian together.
 
@@ -104,6 +110,7 @@ def gradhessian(function: Function) -> Function:
     return both
 
 
+@explain_bad_calls
 def diff(function: Function) -> Function:
     """The derivative of a function from numbers to numbers, which may be applied to arrays.
 
@@ -130,6 +137,7 @@ def diff(function: Function) -> Function:
     return derivative
 
 
+@explain_bad_calls
 def laplacian(function: Function) -> Function:
     """The function that gives the sum of the second derivatives of `function`, one number.
 
@@ -151,6 +159,7 @@ def laplacian(function: Function) -> Function:
     return trace_of_hessian
 
 
+@explain_bad_calls
 def hvp(function: Function, x: Any, v: Any) -> Any:
     """The Hessian of `function` at `x`, times `v`, without the matrix: forward over reverse.
 
@@ -166,6 +175,7 @@ def hvp(function: Function, x: Any, v: Any) -> Any:
     return jvp(grad(function), (x,), (v,))[1]
 
 
+@explain_bad_calls
 def jacobianv(function: Function, x: Any, v: Any) -> Any:
     """The Jacobian of `function` at `x`, times `v`, without the matrix.
 
@@ -181,6 +191,7 @@ def jacobianv(function: Function, x: Any, v: Any) -> Any:
     return jvp(function, (x,), (v,))[1]
 
 
+@explain_bad_calls
 def jacobianTv(function: Function, x: Any, v: Any) -> Any:  # noqa: N802  (transpose)
     """The transposed Jacobian of `function` at `x`, times `v`, without the matrix.
 

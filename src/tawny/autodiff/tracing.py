@@ -99,7 +99,10 @@ def trace(
 def check_callable(op: str, function: object) -> None:
     """Refuse what is no function."""
     if not callable(function):
-        raise type_error(op, f"the first argument is {type(function).__name__}; it is a function")
+        said = "; tw.gradients(y, [x]) takes arrays" if isinstance(function, Array) else ""
+        raise type_error(
+            op, f"the first argument is {type(function).__name__}; it is a function{said}"
+        )
 
 
 def _number_leaves(structure: Any, first: int) -> Any:

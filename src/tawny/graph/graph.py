@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
+from tawny.bad_calls import explain_bad_calls
 from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_pause import pause_gc
@@ -84,6 +85,7 @@ class Graph(Unique):
         int(last)                                     # -> 4
     """
 
+    @explain_bad_calls
     def __init__(
         self,
         inputs: Iterable[Array],
@@ -170,6 +172,7 @@ class Graph(Unique):
         filled = map_leaves(lambda _: next(source), self._structure)
         return tuple(filled) if self._is_list else filled
 
+    @explain_bad_calls
     def compile(
         self,
         engine: str = "cpu",
@@ -235,6 +238,7 @@ class Graph(Unique):
             PerformanceWarning,
         )
 
+    @explain_bad_calls
     def plan(
         self,
         memory: str | float | None = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 import numpy as np
 
 from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import check_all_fit
 from tawny.engine.protocol import Executable, MemoryRange
 from tawny.errors import type_error, value_error, with_location
@@ -485,6 +486,7 @@ class Program:
             finally:
                 self._busy = False
 
+    @explain_bad_calls
     def run(self, steps: int = 1, *, views: bool = False) -> Any:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
 

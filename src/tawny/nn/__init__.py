@@ -5,6 +5,7 @@ model(x)                                     # lazy, inference mode, current val
 model.apply(parameters, x, training=True)    # the same as a function of the parameters
 """
 
+import sys as _sys
 import typing as _typing
 
 from tawny.nn import init as init
@@ -112,4 +113,5 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of the modu
 
         instead = hint_for(name)
         said = "" if instead is None else f"; write {instead}"
-        raise AttributeError(f"module 'tawny.nn' has no attribute {name!r}{said}", name=name)
+        message = f"module {__name__!r} has no attribute {name!r}{said}"
+        raise AttributeError(message, name=name, obj=_sys.modules[__name__])

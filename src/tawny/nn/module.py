@@ -102,7 +102,8 @@ class Module(InputChecks):
         members = self.__dict__.get("_members", {})
         if name not in members:
             said = f"; write {METHODS[name]}" if name in METHODS else ""
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{said}")
+            message = f"{type(self).__name__} has no attribute {name!r}{said}"
+            raise AttributeError(message, name=name, obj=self)
         member = members[name]
         if isinstance(member, Module):
             return member

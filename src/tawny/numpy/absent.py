@@ -1,7 +1,8 @@
-"""What NumPy has and lazy arrays have not: for each name, what to use instead."""
+"""What NumPy and other libraries have and lazy arrays have not, and what to use instead."""
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 _FLOATS: Final = "use float16, float32, float64, complex64 or complex128: no other floats are here"
@@ -110,8 +111,70 @@ ABSENT: Final[dict[str, str]] = {
 }
 
 
+_ASARRAY: Final = "use tawny.numpy.asarray, whose arrays are lazy, or NumPy's arrays as they are"
+_KEYLESS: Final = "draws need no keys: tw.random.seed(n) makes them repeatable"
+_SPARED: Final = "write nothing: derivatives are computed only where they are asked for"
+
+ELSEWHERE: Final[dict[str, dict[str, str]]] = {
+    "tawny": {
+        "GradientTape": "use tw.grad(function), or tw.gradients(y, [x])",
+        "Tensor": _ASARRAY,
+        "Variable": "use tw.var(name, shape)",
+        "as_tensor": _ASARRAY,
+        "autograd": "use tw.grad(function), or tw.gradients(y, [x])",
+        "compile": "use tw.jit(function), or tw.Graph(inputs, outputs).compile()",
+        "from_numpy": _ASARRAY,
+        "function": "use tw.jit",
+        "jnp": "write import tawny.numpy as np",
+        "manual_seed": "use tw.random.seed(n)",
+        "no_grad": _SPARED,
+        "inference_mode": _SPARED,
+        "placeholder": "use tw.var(name, shape)",
+        "save": "use graph.save(path), model.save(path) or tw.save_arrays",
+        "set_num_threads": "write tw.config.threads = n",
+        "tensor": _ASARRAY,
+    },
+    "tawny.numpy": {
+        "as_tensor": _ASARRAY,
+        "bmm": "use the operator @",
+        "cat": "use np.concatenate",
+        "clamp": "use np.clip",
+        "from_numpy": _ASARRAY,
+        "mm": "use the operator @",
+        "permute": "use np.permute_dims",
+        "rand": "use tawny.random.uniform(shape=...)",
+        "randn": "use tawny.random.normal(shape=...)",
+        "tensor": _ASARRAY,
+        "unsqueeze": "use np.expand_dims(x, axis)",
+    },
+    "tawny.random": {
+        "Generator": _KEYLESS,
+        "PRNGKey": _KEYLESS,
+        "RandomState": _KEYLESS,
+        "default_rng": _KEYLESS,
+        "key": _KEYLESS,
+        "rand": "use uniform(shape=...)",
+        "randint": "use integers(low, high, shape)",
+        "randn": "use normal(shape=...)",
+        "random": "use uniform(shape=...)",
+        "shuffle": "use permutation(x), a new array",
+        "split": _KEYLESS,
+        "standard_normal": "use normal(shape=...)",
+    },
+}
+"""By module, names of PyTorch, JAX, TensorFlow and NumPy's generators."""
+
+
 def absence(module: str, name: str) -> AttributeError:
-    """The error for a name that a module does not have, with what to use if NumPy has it."""
-    instead = ABSENT.get(name)
+    """The error for a name that a module does not have, with what to use if others have it."""
     said = f"module {module!r} has no attribute {name!r}"
-    return AttributeError(said if instead is None else f"{said}: {instead}")
+    instead = ELSEWHERE.get(module.replace("eager", "numpy"), {}).get(name)
+    if instead is None:
+        array_functions = sys.modules["tawny.numpy"]
+        if module.endswith(("numpy", "eager")):
+            instead = ABSENT.get(name)
+        elif name in dir(array_functions):
+            instead = f"use tawny.numpy.{name}"
+    return AttributeError(
+        said if instead is None else f"{said}: {instead}", name=name, obj=sys.modules[module]
+    )

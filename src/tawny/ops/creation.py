@@ -256,7 +256,8 @@ def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = N
         float(double([1.0, 2.0, 3.0]))                # -> 12.0
     """
     if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise type_error("var", f"name must be a non-empty string, not {name!r}")
+        said = f"; write shape={name!r} if it is the shape" if name else ""
+        raise type_error("var", f"name must be a non-empty string, not {name!r}{said}")
     return wrap(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))
 
 

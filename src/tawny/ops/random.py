@@ -18,6 +18,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.forking import fork_safe_lock
@@ -158,6 +159,7 @@ def local_seed(n: int) -> Generator[None]:
         _STREAMS.reset(token)
 
 
+@explain_bad_calls
 def seed(n: int) -> None:
     """Set the seed of random arrays made from now on, and start again with its first stream.
 
@@ -240,6 +242,7 @@ def floating_dtype(dtype: Any, op: str) -> DType:
 # --------------------------------------------------------------- distributions
 
 
+@explain_bad_calls
 def uniform(
     low: ArrayLike = 0.0, high: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -273,6 +276,7 @@ def uniform(
     return e.add(e.multiply(base, e.subtract(last, first)), first)
 
 
+@explain_bad_calls
 def normal(
     mean: ArrayLike = 0.0, std: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -301,6 +305,7 @@ def normal(
 gaussian = normal
 
 
+@explain_bad_calls
 def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """Waiting times with mean `scale`.
 
@@ -322,6 +327,7 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
     return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
 
 
+@explain_bad_calls
 def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array:
     """True with probability `p`.
 
@@ -343,6 +349,7 @@ def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array
     return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
 
 
+@explain_bad_calls
 def integers(
     low: ArrayLike, high: ArrayLike | None = None, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -410,6 +417,7 @@ def _take_or_indices(array: Array | None, indices: Array, axis: int) -> Array:
     return indices if array is None else take(array, indices, axis=axis)
 
 
+@explain_bad_calls
 def permutation(x: ArrayLike, /, *, axis: int = 0) -> Array:
     """The numbers below `x`, or the array `x` along `axis`, in random order.
 
@@ -438,6 +446,7 @@ def _draw_places(population: int, n: int, replace: bool, op: str) -> Array:
     return _draw_permutation(population, number)
 
 
+@explain_bad_calls
 def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> Array:
     """Elements of `x` along `axis` at random.
 
@@ -454,6 +463,7 @@ def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> A
     return _take_or_indices(array, _draw_places(population, n, replace, "choice"), place)
 
 
+@explain_bad_calls
 def draw_rows(
     x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = False
 ) -> tuple[Array, Array]:

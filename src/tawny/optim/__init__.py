@@ -9,6 +9,7 @@ A step is a graph like any other: of known arrays, of traced arguments, or of va
 the new values by update edges.
 """
 
+import sys as _sys
 import typing as _typing
 
 from tawny.optim.batches import Batches as Batches
@@ -82,4 +83,5 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of the modu
 
     def __getattr__(name: str) -> object:
         said = f"; write {_FOREIGN_NAMES[name]}" if name in _FOREIGN_NAMES else ""
-        raise AttributeError(f"module 'tawny.optim' has no attribute {name!r}{said}", name=name)
+        message = f"module {__name__!r} has no attribute {name!r}{said}"
+        raise AttributeError(message, name=name, obj=_sys.modules[__name__])

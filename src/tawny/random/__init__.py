@@ -4,6 +4,9 @@ tw.random.seed(7)
 noise = tw.random.normal(0.0, 0.1, shape=(3, 4))
 """
 
+import typing as _typing
+
+from tawny.numpy.absent import absence as _absence
 from tawny.ops.random import bernoulli as bernoulli
 from tawny.ops.random import choice as choice
 from tawny.ops.random import draw_rows as draw_rows
@@ -29,3 +32,8 @@ from tawny.random.distributions import poisson as poisson
 from tawny.random.distributions import student_t as student_t
 
 _export_imports(__name__)
+
+if not _typing.TYPE_CHECKING:  # which would take every name for one of the module
+
+    def __getattr__(name: str) -> object:
+        raise _absence(__name__, name)

@@ -14,6 +14,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.approximations.gamma import if_else, log_gamma
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import make
@@ -66,6 +67,7 @@ def _fraction(shape: Shape, dtype: DType) -> Array:
     return e.add(draw, wrap(lift(np.asarray(step, draw.dtype), "uniform")))
 
 
+@explain_bad_calls
 def laplace(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -87,6 +89,7 @@ def laplace(
     return base * width + centre
 
 
+@explain_bad_calls
 def gumbel(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -107,6 +110,7 @@ def gumbel(
     return base * width + centre
 
 
+@explain_bad_calls
 def logistic(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -143,6 +147,7 @@ def _standard_gamma(a: Array, size: Shape) -> Array:
     return value * if_else(low, power, 1.0)
 
 
+@explain_bad_calls
 def gamma(
     shape_parameter: ArrayLike, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -164,6 +169,7 @@ def gamma(
     return _cast(base, wanted) * width
 
 
+@explain_bad_calls
 def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Sums of the squares of `df` standard normal numbers.
 
@@ -181,6 +187,7 @@ def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     return _cast(2.0 * _standard_gamma(half, size), wanted)
 
 
+@explain_bad_calls
 def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Student's t distribution with `df` degrees of freedom.
 
@@ -199,6 +206,7 @@ def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     return _cast(normal(shape=size) / e.sqrt(spread), wanted)
 
 
+@explain_bad_calls
 def beta(a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Numbers of density proportional to `x**(a - 1) (1 - x)**(b - 1)`, from 0 to 1.
 
@@ -217,6 +225,7 @@ def beta(a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = None) -> Ar
     return _cast(x / (x + y), wanted)
 
 
+@explain_bad_calls
 def dirichlet(alpha: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Shares that add up to 1 along the last axis.
 
@@ -246,6 +255,7 @@ MOST_SMALL: Final = 60
 """A number drawn with a small mean is above this less than once in 10**25 times."""
 
 
+@explain_bad_calls
 def poisson(mean: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """How many of many rare events happen, `mean` on average.
 
@@ -302,6 +312,7 @@ def _many(rate: Array, size: Shape) -> Array:
     return value
 
 
+@explain_bad_calls
 def categorical(logits: ArrayLike, axis: int = -1, shape: Any = None) -> Array:
     """The index of one of the classes along `axis`, with chances proportional to exp(logits).
 
@@ -330,6 +341,7 @@ def categorical(logits: ArrayLike, axis: int = -1, shape: Any = None) -> Array:
     return argmax(_cast(scores, dt.FLOAT64) + noise, axis=at)
 
 
+@explain_bad_calls
 def multivariate_normal(
     mean: ArrayLike, cov: ArrayLike, shape: Any = None, dtype: Any = None
 ) -> Array:

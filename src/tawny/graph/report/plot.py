@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any, Final
+
+from tawny.errors import type_error
 
 if TYPE_CHECKING:
     from tawny.graph.plan import Block, Plan
@@ -26,6 +29,12 @@ def draw(plan: Plan, ax: Any = None) -> Any:
         pyplot: Any = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         raise ImportError("plan.plot needs matplotlib: pip install 'tawny[plot]'") from None
+    if isinstance(ax, (str, os.PathLike)):
+        raise type_error(
+            "plot",
+            f"ax is {ax!r}; accepted: axes of matplotlib; to write a file: "
+            f"plan.plot().figure.savefig({os.fspath(ax)!r})",
+        )
     if ax is None:
         _, ax = pyplot.subplots(figsize=(9, 5), layout="constrained")
     unit, name = _unit(plan.peak_bytes)
