@@ -272,6 +272,14 @@ def test_indices_are_checked_where_no_element_is_moved(engine: str) -> None:
             assert program(np.empty(shape), np.full((2, 3), -n)).size == 0
 
 
+def test_indices_that_broadcast_to_none_are_not_checked(engine: str) -> None:
+    x, i = var("x", shape=(3, 2)), var("i", shape=(4, 1), dtype="int64")
+    none = np.empty((4, 0), np.int64)
+    for y in (x[i, none], x.at[i, none].add(1.0)):
+        found = Graph([x, i], y).compile(engine=engine)(np.ones((3, 2)), np.full((4, 1), 9))
+        np.testing.assert_array_equal(found, np.ones(y.shape))
+
+
 def test_values_are_converted_as_numpy_does() -> None:
     whole = tnp.asarray([1, 2, 3])
     assert whole.at[0].set(2.9).tolist() == [2, 2, 3]

@@ -174,8 +174,8 @@ def _put(mode: str, part: Value, key: Any, value: Value) -> None:
 
 
 def _places(x: Value, axes: Sequence[int], indices: Sequence[Value]) -> tuple[Value, ...]:
-    """What indices axes of `x` name, each of which must lie within its axis."""
-    for axis, index in zip(axes, indices, strict=True):
+    """What indices name along axes of `x`, where each that is used must lie within its axis."""
+    for axis, index in zip(axes, np.broadcast_arrays(*indices), strict=True):
         n = x.shape[axis]
         outside = index[(index < -n) | (index >= n)]
         if outside.size:
