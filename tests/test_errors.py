@@ -31,7 +31,7 @@ WRONG = [
      'sum: axis (0, 0) names an axis twice'),
     ('np.sum(x, axes=0)',
      'TypeError',
-     "sum: unknown argument 'axes'; accepted: a, axis, dtype, out, keepdims, initial, where"),
+     "sum: unknown argument 'axes'; accepted: axis, dtype, out, keepdims, initial, where"),
     ('np.mean(x, 0, None, None, True, True)',
      'TypeError',
      'mean: takes from 1 to 5 positional arguments but 6 were given; accepted: a, axis, dtype, out, keepdims, where (keyword only)'),

@@ -64,12 +64,13 @@ def _misuse(
     error: TypeError,
 ) -> TypeError:
     """What was wrong with the arguments of a call that Python could not bind."""
-    parameters = dict(inspect.signature(function).parameters)
-    parameters.pop("self", None)
+    parameters = inspect.signature(function).parameters
     unknown = [k for k in kwargs if k not in parameters]
+    left = [*parameters.values()][len(args) if unknown else 0 :]
     accepted = ", ".join(
         f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
-        for p in parameters.values()
+        for p in left
+        if p.name != "self"
     )
     if unknown:
         detail = f"unknown argument {unknown[0]!r}{_here(unknown[0], parameters)}"
