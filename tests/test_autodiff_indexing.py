@@ -12,9 +12,9 @@ import tawny.numpy as tnp
 from gradient_cases import Row, Samples, check, check_single
 from tawny.node import Node, toposort
 from tawny.op import ELEMENTWISE
-from tawny.ops.creation import BroadcastTo
 from tawny.ops.indexing import Pad, Scatter
 from tawny.ops.joining import Concat
+from tawny.ops.movement import BroadcastTo
 from tawny.testing import check_grads
 
 SAMPLES = Samples(1)

@@ -36,7 +36,7 @@ from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE
 from tawny.ops import fusion as fused
-from tawny.ops.creation import Copy
+from tawny.ops.movement import Copy
 from tawny.rewrite import pipeline
 from tawny.rewrite.ledger import graph_cost
 

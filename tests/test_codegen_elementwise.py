@@ -31,9 +31,9 @@ from tawny.engine.llvm.scalar.bodies import lower_body
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.creation import Cast
 from tawny.ops.fusion import Group
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import BroadcastTo, Copy, Reshape
 from tawny.ops.reduction import Sum
 
 F4 = np.dtype("f4")

@@ -17,10 +17,10 @@ from tawny.engine.cpu.kernel_table import NATIVE, Kernel, kernel_for
 from tawny.engine.layout import Views, contiguous
 from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.node import Node, Value, make
-from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
+from tawny.ops.movement import Copy
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,

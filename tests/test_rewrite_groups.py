@@ -20,10 +20,10 @@ from tawny.engine.reference import run
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.body import Body, BodyStep, nonunit
-from tawny.ops.creation import BroadcastTo, Cast, var
+from tawny.ops.creation import Cast, var
 from tawny.ops.delay import delay
 from tawny.ops.fusion import Group, expand_group
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import BroadcastTo, Reshape
 from tawny.ops.reduction import Max, Reduction
 from tawny.rewrite import spec
 from tawny.rewrite.flow import Flow

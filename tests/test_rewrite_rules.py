@@ -17,8 +17,8 @@ from tawny.engine.reference import run
 from tawny.node import Node, toposort
 from tawny.op import ELEMENTWISE
 from tawny.operator import emit
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import Reshape, Transpose
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo, Reshape, Transpose
 from tawny.rewrite.facts import NodeFacts
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pipeline import CONTRACT, SIMPLIFY, OptimisedGraph, optimise, rules

@@ -25,8 +25,8 @@ from tawny.autodiff.functions import jvp
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
-from tawny.ops.creation import BroadcastTo
 from tawny.ops.differentiation import stop_gradient
+from tawny.ops.movement import BroadcastTo
 from tawny.shape import as_int
 
 __all__ = [

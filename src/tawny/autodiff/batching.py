@@ -13,14 +13,23 @@ from typing import Final, TypeVar
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient
-from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.creation import Cast
 from tawny.ops.cumulative import CumulativeSum
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
 from tawny.ops.indexing import Gather, Pad, Scatter, Slice, gather_shape
 from tawny.ops.joining import Concat, Repeat
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Flip, Reshape, Roll, Transpose, broadcast_node, reshape_node
+from tawny.ops.movement import (
+    BroadcastTo,
+    Copy,
+    Flip,
+    Reshape,
+    Roll,
+    Transpose,
+    broadcast_node,
+    reshape_node,
+)
 from tawny.ops.reduction import Sum
 
 Rule = Callable[..., Node | None]

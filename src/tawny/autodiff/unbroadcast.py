@@ -7,10 +7,10 @@ from typing import Final
 
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
-from tawny.ops.creation import BroadcastTo, convert_node
+from tawny.ops.creation import convert_node
 from tawny.ops.indexing import Pad, Scatter
 from tawny.ops.joining import Concat
-from tawny.ops.movement import reshape_node, zeros_node
+from tawny.ops.movement import BroadcastTo, reshape_node, zeros_node
 from tawny.ops.reduction import Sum
 from tawny.shape import Shape, replace_size, size
 

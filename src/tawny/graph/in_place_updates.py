@@ -12,8 +12,8 @@ from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, source_scope
-from tawny.ops.creation import Copy
 from tawny.ops.indexing import Scatter
+from tawny.ops.movement import Copy
 from tawny.rewrite.flow import Flow
 from tawny.shape import size
 

@@ -17,11 +17,11 @@ from tawny.op import ELEMENTWISE, floating
 from tawny.operator import emit, public
 from tawny.ops import cumulative, reduction
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast, Copy, asarray, cast_node
+from tawny.ops.creation import Cast, asarray, cast_node
 from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.indexing import slice_node
 from tawny.ops.joining import concat_nodes
-from tawny.ops.movement import broadcast_node, flatten_node
+from tawny.ops.movement import Copy, broadcast_node, flatten_node
 from tawny.ops.precision import in_single
 from tawny.ops.selection import nonzero
 from tawny.shape import as_int, normalise_axis, replace_size

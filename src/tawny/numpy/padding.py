@@ -17,10 +17,10 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.assignment import assignment_value
-from tawny.ops.creation import Copy, asarray, astype
+from tawny.ops.creation import asarray, astype
 from tawny.ops.indexing import Pad, slice_node, take_node
 from tawny.ops.joining import concat, known_integers
-from tawny.ops.movement import broadcast_node, flip_node, reshape_node
+from tawny.ops.movement import Copy, broadcast_node, flip_node, reshape_node
 from tawny.shape import normalise_axis
 
 Widths = tuple[tuple[int, int], ...]

@@ -14,9 +14,9 @@ from tawny.errors import needs_values, overflow_error, type_error, value_error
 from tawny.node import Node, Value, make, scalar, variables
 from tawny.op import ELEMENTWISE
 from tawny.operator import public
-from tawny.ops.creation import Copy, cast_node
+from tawny.ops.creation import cast_node
 from tawny.ops.indexing import COMBINE, Scatter, fits, gather_shape
-from tawny.ops.movement import broadcast_node, expand_node, reshape_node
+from tawny.ops.movement import Copy, broadcast_node, expand_node, reshape_node
 from tawny.ops.selection import Selection, getitem, parts_of, select
 from tawny.shape import Shape
 

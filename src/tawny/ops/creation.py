@@ -26,51 +26,13 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type, ViewStrides
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.ops import elementwise as e
+from tawny.ops.movement import BroadcastTo, Copy, reshape_node
 from tawny.registry import PUBLIC_FUNCTIONS
-from tawny.rows import Rows, RowSlice, broadcast_rows, shape_of_rows
-from tawny.shape import Shape, as_int, as_shape, broadcast_strides
-
-
-class BroadcastTo(
-    Op,
-    may_fail=False,
-    name="broadcast_to",
-    oracle="numpy.broadcast_to",
-    gradient=Gradient.LINEAR,
-):
-    """The operand repeated along new axes and axes of size 1."""
-
-    shape: Shape
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        (given,) = shapes
-        padded = (1,) * (len(self.shape) - len(given)) + given
-        if len(padded) > len(self.shape) or any(
-            n not in (1, m) for n, m in zip(padded, self.shape, strict=True)
-        ):
-            raise value_error(
-                "broadcast_to",
-                f"operand 0 has shape {given}, which does not broadcast to {self.shape}; "
-                "each axis, counted from the last, must be equal or 1",
-            )
-        return self.shape
-
-    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
-        return ViewStrides(0, broadcast_strides(shape, strides, self.shape))
-
-    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
-        """Repeated less often, or fewer rows repeated."""
-        return RowSlice(
-            BroadcastTo(shape_of_rows(self.shape, rows)),
-            (broadcast_rows(operands[0], shape, rows),),
-            rows,
-        )
-
-    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
-        return cotangent
+from tawny.rows import Rows, RowSlice
+from tawny.shape import Shape, as_int, as_shape
 
 
 class Cast(
@@ -223,20 +185,6 @@ class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracl
         return self.dtype
 
 
-class Copy(
-    Op,
-    may_fail=False,
-    name="copy",
-    overwrites=Overwrites.SAME_SIZE,
-    oracle="numpy.copy",
-    gradient=Gradient.LINEAR,
-):
-    """A copy of operand 0 in memory of its own."""
-
-    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
-        return cotangent
-
-
 @explain_bad_calls
 def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
     """A variable: an input of graphs, whose value is given when they run.
@@ -285,9 +233,7 @@ def array(
     missing = as_int(ndmin, "array", "ndmin") - result.ndim
     if missing <= 0:
         return result
-    return wrap(
-        make(Copy(), (PUBLIC_FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,))
-    )
+    return wrap(make(Copy(), (reshape_node(result.node, (1,) * missing + result.shape),)))
 
 
 @public()
@@ -383,8 +329,7 @@ def asanyarray(
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Array:
     """`a` as an array of one axis at least; every value is contiguous where it is given out."""
     result = asarray(a, dtype, like=like)
-    flat: Array = result if result.ndim else PUBLIC_FUNCTIONS["reshape"](result, (1,))
-    return flat
+    return result if result.ndim else view_of(result, reshape_node(result.node, (1,)))
 
 
 def convert(x: Array, dtype: Any, order: object, casting: str, copy: bool) -> Array:

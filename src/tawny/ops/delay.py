@@ -13,7 +13,8 @@ from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Facts, Gradient, Op, Trait, Type
 from tawny.operator import public
-from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo
 from tawny.shape import Shape, as_shape, normalise_axis, reduction_shape
 
 

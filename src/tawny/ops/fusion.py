@@ -29,10 +29,10 @@ from tawny.op import (
 from tawny.ops.body import FOLDS, Body, folded_axes, nonunit
 from tawny.ops.body_rows import band
 from tawny.ops.convolution import ConvolutionOp
-from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.creation import Cast
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import BroadcastTo, Copy, Reshape
 from tawny.ops.pieces import GatherPieces
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, reduction_shape, size

@@ -14,9 +14,10 @@ from tawny.node import Node, Value, constant, make
 from tawny.op import MOST_OPERANDS, Gradient, Op, Type
 from tawny.operator import check_casting, public
 from tawny.ops.assignment import assignment_value
-from tawny.ops.creation import Copy, cast_node, cast_to_common
+from tawny.ops.creation import cast_node, cast_to_common
 from tawny.ops.indexing import slice_node, take_node
 from tawny.ops.movement import (
+    Copy,
     broadcast_node,
     expand_node,
     flatten_node,

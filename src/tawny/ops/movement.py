@@ -9,15 +9,15 @@ from tawny.array import Array, ArrayLike, lift, view_of, wrap
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import Gradient, Op, Trait, Type, ViewStrides
+from tawny.op import Gradient, Op, Overwrites, Trait, Type, ViewStrides
 from tawny.operator import public
-from tawny.ops.creation import BroadcastTo, Copy
-from tawny.rows import Rows, RowSlice, row_axis, row_count, shape_of_rows
+from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis, row_count, shape_of_rows
 from tawny.shape import (
     Shape,
     as_int,
     as_shape,
     broadcast,
+    broadcast_strides,
     normalise_axes,
     normalise_axis,
     ordered_axes,
@@ -81,6 +81,45 @@ class Reshape(
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return wrap(reshape_node(cotangent.node, x.shape))
+
+
+class BroadcastTo(
+    Op,
+    may_fail=False,
+    name="broadcast_to",
+    oracle="numpy.broadcast_to",
+    gradient=Gradient.LINEAR,
+):
+    """The operand repeated along new axes and axes of size 1."""
+
+    shape: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (given,) = shapes
+        padded = (1,) * (len(self.shape) - len(given)) + given
+        if len(padded) > len(self.shape) or any(
+            n not in (1, m) for n, m in zip(padded, self.shape, strict=True)
+        ):
+            raise value_error(
+                "broadcast_to",
+                f"operand 0 has shape {given}, which does not broadcast to {self.shape}; "
+                "each axis, counted from the last, must be equal or 1",
+            )
+        return self.shape
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, broadcast_strides(shape, strides, self.shape))
+
+    def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice:
+        """Repeated less often, or fewer rows repeated."""
+        return RowSlice(
+            BroadcastTo(shape_of_rows(self.shape, rows)),
+            (broadcast_rows(operands[0], shape, rows),),
+            rows,
+        )
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
 
 
 class Transpose(
@@ -161,6 +200,20 @@ class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradie
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         back = tuple(-s % n if n else 0 for s, n in zip(self.shifts, x.shape, strict=True))
         return wrap(make(Roll(back), (cotangent.node,)))
+
+
+class Copy(
+    Op,
+    may_fail=False,
+    name="copy",
+    overwrites=Overwrites.SAME_SIZE,
+    oracle="numpy.copy",
+    gradient=Gradient.LINEAR,
+):
+    """A copy of operand 0 in memory of its own."""
+
+    def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
+        return cotangent
 
 
 # ----------------------------------------------------------------------- nodes

@@ -12,8 +12,8 @@ from typing import Final, cast
 
 from tawny.node import Node, make, make_as
 from tawny.op import ELEMENTWISE, Family
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import Reshape
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo, Reshape
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.facts import NodeFacts, broadcast_to, reshape_to
 from tawny.rewrite.flow import Kind

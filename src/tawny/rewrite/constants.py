@@ -20,10 +20,10 @@ import numpy as np
 
 from tawny.node import MOST_INTERNED_BYTES, Constant, Node, Value, constant, source_scope
 from tawny.op import Elementwise
-from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye
+from tawny.ops.creation import Arange, Cast, Eye
 from tawny.ops.indexing import Pad, Slice
 from tawny.ops.joining import Concat, Repeat, Tile
-from tawny.ops.movement import Flip, Roll, Transpose
+from tawny.ops.movement import BroadcastTo, Copy, Flip, Roll, Transpose
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.movement import MOVES

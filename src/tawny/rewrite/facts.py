@@ -13,8 +13,8 @@ from tawny.dtype import DType
 from tawny.node import Constant, Node, Value, constant, make_as
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops import random
-from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye
-from tawny.ops.movement import Reshape
+from tawny.ops.creation import Arange, Cast, Eye
+from tawny.ops.movement import BroadcastTo, Reshape
 from tawny.ops.reduction import Max, Min, Sum
 from tawny.rewrite.flow import Evaluate
 from tawny.shape import Shape

@@ -8,10 +8,12 @@ import numpy as np
 
 from tawny.node import Node, constant, make
 from tawny.op import Op
-from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.creation import Cast
 from tawny.ops.indexing import Pad, Range, Slice
 from tawny.ops.joining import Concat, Repeat, Tile
 from tawny.ops.movement import (
+    BroadcastTo,
+    Copy,
     Flip,
     Reshape,
     Roll,

@@ -17,7 +17,8 @@ from typing import Any, Final, final
 
 from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
-from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo
 from tawny.rewrite.facts import NodeFacts, broadcast_to
 from tawny.rewrite.flow import Kind, RuleInfo
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.node import Constant, Part, Variable
-from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.differentiation import (
     Again,
     Argument,
@@ -16,6 +16,7 @@ from tawny.ops.differentiation import (
     DerivativeMarker,
     StopGradient,
 )
+from tawny.ops.movement import BroadcastTo, Copy
 
 
 @kernel(Constant)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 
 from tawny.node import Node
-from tawny.ops.creation import BroadcastTo
+from tawny.ops.movement import BroadcastTo
 from tawny.rewrite.groups.tables import REDUCTION
 from tawny.rewrite.groups.units import GroupUnit, UnitTable, can_sweep_again
 from tawny.shape import Shape

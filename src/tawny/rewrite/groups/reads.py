@@ -16,10 +16,10 @@ from typing import Final
 from tawny.node import Node, make, source_scope
 from tawny.op import Elementwise, Op
 from tawny.ops.body import FOLDS, Body, BodyStep, nonunit
-from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye, Linspace
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.fusion import Group
 from tawny.ops.indexing import Slice
-from tawny.ops.movement import Reshape, Roll
+from tawny.ops.movement import BroadcastTo, Reshape, Roll
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.groups.products import body_of
 from tawny.rewrite.lifetimes import bytes_of, is_leaf, owner

@@ -11,8 +11,8 @@ from typing import Final
 from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, overwritable_operands
 from tawny.ops.body import FOLDS, folded_axes, nonunit
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import Reshape, Roll
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo, Reshape, Roll
 from tawny.rewrite.flow import RunKey
 from tawny.rewrite.groups.reads import inline_reads
 from tawny.shape import Shape, size, splits

@@ -14,11 +14,10 @@ from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
 from tawny.ops.indexing import Pad
 from tawny.ops.joining import Concat, Repeat, Tile
-from tawny.ops.movement import Reshape, Roll
+from tawny.ops.movement import Copy, Reshape, Roll
 from tawny.shape import Shape
 
 WIDEST_TURNED: Final = 4

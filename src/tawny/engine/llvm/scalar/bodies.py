@@ -29,8 +29,8 @@ from tawny.engine.llvm.scalar.expressions import emit_op, is_supported, loop_dty
 from tawny.engine.llvm.scalar.numbers import Number, lane_bytes
 from tawny.op import Elementwise, Op
 from tawny.ops.body import Body, BodyStep, nonunit
-from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.movement import Reshape, Roll
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo, Copy, Reshape, Roll
 from tawny.shape import Shape
 
 View = tuple[int | None, ...]

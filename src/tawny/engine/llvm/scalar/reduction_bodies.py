@@ -39,8 +39,8 @@ from tawny.engine.llvm.scalar.numbers import Number, Pair, constant, lane_bytes,
 from tawny.engine.llvm.scalar.reals import FUNCTIONS
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.body import FOLDS, Body, BodyStep, folded_axes, nonunit
-from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.movement import Reshape, Roll
+from tawny.ops.creation import Cast
+from tawny.ops.movement import BroadcastTo, Copy, Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
