@@ -174,7 +174,7 @@ def _parameters(value: Any, method: bool) -> str:
         given = list(inspect.signature(value).parameters.values())
     except (TypeError, ValueError):
         return "(...)"
-    given = given[1:] if method and given and given[0].name in ("self", "a") else given
+    given = given[1:] if method and given and given[0].name == "self" else given
     shown: list[str] = []
     keywords = False
     for p in given:

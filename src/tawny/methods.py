@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final
 
 from tawny.bad_calls import explain_bad_calls
 from tawny.registry import PUBLIC_FUNCTIONS
@@ -12,8 +11,6 @@ from tawny.registry import PUBLIC_FUNCTIONS
 if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
     from tawny.ops.assignment import At
-
-F_co = TypeVar("F_co", covariant=True)
 
 Axis = int | tuple[int, ...] | None
 
@@ -61,92 +58,6 @@ def _arithmetic(name: str) -> tuple[BinaryOperator, BinaryOperator, BinaryOperat
         return _call("in_place", self, name, other)
 
     return _comparison(name), reflected, in_place
-
-
-class Method(Generic[F_co]):
-    """A public function as a method: the array is its first argument."""
-
-    def __set_name__(self, kind: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, array: None, kind: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, array: object, kind: type) -> F_co: ...
-    def __get__(self, array: object, kind: type) -> Any:
-        function = PUBLIC_FUNCTIONS[self._name]
-        return function if array is None else MethodType(function, array)
-
-
-class _SumMethod(Protocol):
-    def __call__(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array: ...
-
-
-class _MinMethod(Protocol):
-    def __call__(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array: ...
-
-
-class _ArgMinMethod(Protocol):
-    def __call__(
-        self, axis: int | None = None, out: Any = None, *, keepdims: bool = False
-    ) -> Array: ...
-
-
-class _VarMethod(Protocol):
-    def __call__(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-        mean: ArrayLike | None = None,
-        correction: float | None = None,
-    ) -> Array: ...
-
-
-class _MeanMethod(Protocol):
-    def __call__(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array: ...
-
-
-class _AnyMethod(Protocol):
-    def __call__(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array: ...
-
-
-class _CumsumMethod(Protocol):
-    def __call__(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array: ...
 
 
 def _replace(array: Any, value: Any) -> None:
@@ -301,19 +212,146 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """NumPy's dot product."""
         return _call("dot", self, other, out)
 
-    sum: Method[_SumMethod] = Method()
-    prod: Method[_SumMethod] = Method()
-    mean: Method[_MeanMethod] = Method()
-    var: Method[_VarMethod] = Method()
-    std: Method[_VarMethod] = Method()
-    min: Method[_MinMethod] = Method()
-    max: Method[_MinMethod] = Method()
-    argmin: Method[_ArgMinMethod] = Method()
-    argmax: Method[_ArgMinMethod] = Method()
-    any: Method[_AnyMethod] = Method()
-    all: Method[_AnyMethod] = Method()
-    cumsum: Method[_CumsumMethod] = Method()
-    cumprod: Method[_CumsumMethod] = Method()
+    @explain_bad_calls
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Sum over axes."""
+        return _call("sum", self, axis, dtype, out, keepdims, initial, where)
+
+    @explain_bad_calls
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Product over axes."""
+        return _call("prod", self, axis, dtype, out, keepdims, initial, where)
+
+    @explain_bad_calls
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Mean over axes."""
+        return _call("mean", self, axis, dtype, out, keepdims, where=where)
+
+    @explain_bad_calls
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+        mean: ArrayLike | None = None,
+        correction: float | None = None,
+    ) -> Array:
+        """Variance over axes."""
+        options = {"where": where, "mean": mean, "correction": correction}
+        return _call("var", self, axis, dtype, out, ddof, keepdims, **options)
+
+    @explain_bad_calls
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+        mean: ArrayLike | None = None,
+        correction: float | None = None,
+    ) -> Array:
+        """Standard deviation over axes."""
+        options = {"where": where, "mean": mean, "correction": correction}
+        return _call("std", self, axis, dtype, out, ddof, keepdims, **options)
+
+    @explain_bad_calls
+    def min(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Least element over axes."""
+        return _call("min", self, axis, out, keepdims, initial, where)
+
+    @explain_bad_calls
+    def max(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Greatest element over axes."""
+        return _call("max", self, axis, out, keepdims, initial, where)
+
+    @explain_bad_calls
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
+        """Index of the least element."""
+        return _call("argmin", self, axis, out, keepdims=keepdims)
+
+    @explain_bad_calls
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
+        """Index of the greatest element."""
+        return _call("argmax", self, axis, out, keepdims=keepdims)
+
+    @explain_bad_calls
+    def any(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Whether some element is true."""
+        return _call("any", self, axis, out, keepdims, where=where)
+
+    @explain_bad_calls
+    def all(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
+        """Whether every element is true."""
+        return _call("all", self, axis, out, keepdims, where=where)
+
+    @explain_bad_calls
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
+        """Running sum."""
+        return _call("cumsum", self, axis, dtype, out)
+
+    @explain_bad_calls
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
+        """Running product."""
+        return _call("cumprod", self, axis, dtype, out)
 
     @explain_bad_calls
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Array:
