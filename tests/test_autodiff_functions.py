@@ -15,7 +15,6 @@ import tawny.autodiff.custom
 import tawny.numpy as tnp
 from tawny.autodiff.batching import RULES, batch
 from tawny.node import toposort, variable
-from tawny.op import FACTS, Gradient
 from tawny.ops.differentiation import Argument
 from tawny.testing import check_grads
 
@@ -27,23 +26,6 @@ KNOWN = tnp.asarray(X)
 
 def energy(x: tw.Array) -> tw.Array:
     return tnp.sum(tnp.sin(x) * (M @ x) ** 2)
-
-
-# ------------------------------------------------------------------- registries
-
-
-def test_every_op_that_declares_a_derivative_has_a_rule() -> None:
-    for facts in FACTS.values():
-        if facts.name == "part":
-            continue
-        match facts.gradient:
-            case Gradient.LINEAR | Gradient.MULTILINEAR:
-                assert facts.has_pullback, facts.name
-            case Gradient.RULE:
-                assert facts.has_pullback or facts.has_pushforward, facts.name
-            case _:
-                assert not facts.has_pullback, facts.name
-                assert not facts.has_pushforward, facts.name
 
 
 # ------------------------------------------------------------------------- grad

@@ -117,25 +117,26 @@ class Overwrites(enum.Enum):
 
 
 class Gradient(enum.Enum):
-    """How an op is differentiated; elementwise ops may declare pullbacks instead."""
+    """How an op is differentiated; a row of the elementwise table may give scalar rules instead."""
 
     DERIVED = "derived from the scalar expression"
     LINEAR = "linear in all floating-point operands together: a tangent goes through the op itself"
     MULTILINEAR = "linear in each floating-point operand while the others stand still"
     RULE = "by a rule of its own"
-    """What an op has that declares nothing else, and a pullback or a pushforward."""
+    """Not declared: what an op has that declares no other and has a pullback or a pushforward."""
     ZERO = "zero wherever it is defined"
     NONE = "has no derivative"
 
 
-UnaryPullback = Callable[[Any, Any, Any, Any], Any]
-BinaryPullback = Callable[[Any, Any, Any, Any, Any], Any]
+UnaryRule = Callable[[Any, Any, Any, Any], Any]
+BinaryRule = Callable[[Any, Any, Any, Any, Any], Any]
 """From arithmetic, cotangent and value of the result, and operands to an operand's cotangent."""
 
-Pullbacks = tuple[UnaryPullback] | tuple[BinaryPullback | None, BinaryPullback | None]
-"""A pullback for each operand of an elementwise op, None where the derivative is zero.
+ScalarRules = tuple[UnaryRule] | tuple[BinaryRule | None, BinaryRule | None]
+"""A rule for each operand of an elementwise op, in numbers; None where the derivative is zero.
 
-See `tawny.autodiff.elementwise_rules`.
+A tangent goes by the same rule, since the derivative is a factor: see
+`tawny.autodiff.elementwise_rules`.
 """
 
 
@@ -244,7 +245,7 @@ class Facts:
     arity: int | None
     dtype: DTypeRule
     overwrites: Overwrites = Overwrites.NONE
-    gradient: Gradient | Pullbacks = Gradient.NONE
+    gradient: Gradient | ScalarRules = Gradient.NONE
     traits: Trait = Trait.NONE
     identity: complex | None = None
     domain: Domain = Domain()
@@ -293,7 +294,7 @@ class Op:
         dtype: DTypeRule = promoted,
         arity: int | None = 1,
         overwrites: Overwrites = Overwrites.NONE,
-        gradient: Gradient | Pullbacks = Gradient.NONE,
+        gradient: Gradient | ScalarRules = Gradient.NONE,
         traits: Trait = Trait.NONE,
         identity: complex | None = None,
         domain: Domain = Domain(),

@@ -22,7 +22,7 @@ from tawny.op import (
     Gradient,
     Op,
     Overwrites,
-    Pullbacks,
+    ScalarRules,
     Trait,
     register,
 )
@@ -275,7 +275,7 @@ class Declare(Protocol):
 def elementwise(
     *names: str,
     dtype: DTypeRule,
-    gradient: Gradient | Pullbacks = Gradient.DERIVED,
+    gradient: Gradient | ScalarRules = Gradient.DERIVED,
     pullback: Rule | None = None,
     pushforward: Rule | None = None,
     traits: Trait = Trait.NONE,
@@ -318,7 +318,7 @@ def elementwise(
 def scalar_op(
     *,
     dtype: DTypeRule,
-    gradient: Gradient | Pullbacks = Gradient.DERIVED,
+    gradient: Gradient | ScalarRules = Gradient.DERIVED,
     pullback: Rule | None = None,
     pushforward: Rule | None = None,
     traits: Trait = Trait.NONE,

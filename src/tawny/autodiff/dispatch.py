@@ -10,11 +10,13 @@ from tawny.node import Node, part
 from tawny.op import Elementwise, Gradient
 from tawny.ops.differentiation import keep_zeros
 
-Derivatives = Sequence[Node | None]
+DerivativeNodes = Sequence[Node | None]
 """Cotangents or tangents, one for each operand or result; None for zero."""
 
 
-def apply_pullback(node: Node, cotangents: Derivatives, masked: bool = False) -> Derivatives | None:
+def apply_pullback(
+    node: Node, cotangents: DerivativeNodes, masked: bool = False
+) -> DerivativeNodes | None:
     """Cotangents of the operands by the op's own rule of reverse mode; None if it has none.
 
     Cotangents that are zero since they are `masked` by `where` stay zero.
@@ -29,7 +31,7 @@ def apply_pullback(node: Node, cotangents: Derivatives, masked: bool = False) ->
     return _nodes(node, made, len(node.inputs))
 
 
-def apply_pushforward(node: Node, tangents: Derivatives) -> Derivatives | None:
+def apply_pushforward(node: Node, tangents: DerivativeNodes) -> DerivativeNodes | None:
     """Tangents of the results by the op's own rule of forward mode; None if it has none."""
     facts = node.op.facts()
     if not facts.has_pushforward:
@@ -58,7 +60,7 @@ def check_differentiable(node: Node) -> None:
         )
 
 
-def _arrays(nodes: Derivatives) -> tuple[Array | None, ...]:
+def _arrays(nodes: DerivativeNodes) -> tuple[Array | None, ...]:
     return tuple([None if n is None else array_for(n) for n in nodes])
 
 
@@ -68,7 +70,9 @@ def _results(node: Node) -> Array | tuple[Array, ...]:
     return tuple([array_for(part(node, i)) for i in range(len(node.parts))])
 
 
-def _nodes(node: Node, made: Array | Sequence[Array | None] | None, expected: int) -> Derivatives:
+def _nodes(
+    node: Node, made: Array | Sequence[Array | None] | None, expected: int
+) -> DerivativeNodes:
     """What a rule gave, as nodes."""
     arrays = (made,) if made is None or isinstance(made, Array) else tuple(made)
     if len(arrays) != expected:

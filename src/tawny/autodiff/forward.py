@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tawny.autodiff.dispatch import (
-    Derivatives,
+    DerivativeNodes,
     apply_pullback,
     apply_pushforward,
     check_differentiable,
@@ -69,7 +69,7 @@ def _match_type(tangent: Node, kind: Type) -> Node:
     return convert_node(broadcast_node(tangent, shape), dtype)
 
 
-def _tangents(node: Node, given: Derivatives) -> Derivatives:
+def _tangents(node: Node, given: DerivativeNodes) -> DerivativeNodes:
     """The tangent of each result, given those of the operands."""
     if all(t is None for t in given):
         return (None,) * max(1, len(node.parts))
@@ -87,7 +87,7 @@ def _tangents(node: Node, given: Derivatives) -> Derivatives:
     return _transpose_reverse_rule(node, given)
 
 
-def _elementwise_tangent(node: Node, given: Derivatives) -> Node | None:
+def _elementwise_tangent(node: Node, given: DerivativeNodes) -> Node | None:
     """The sum of what each operand's tangent contributes."""
     check_differentiable(node)
     if node.op is _WHERE:
@@ -107,7 +107,7 @@ def _elementwise_tangent(node: Node, given: Derivatives) -> Node | None:
     return result
 
 
-def _fill_with_zeros(node: Node, given: Derivatives) -> tuple[Node, ...]:
+def _fill_with_zeros(node: Node, given: DerivativeNodes) -> tuple[Node, ...]:
     """Tangents of all operands; what cannot change by a little, such as an index, stays."""
     return tuple(
         [
@@ -117,7 +117,7 @@ def _fill_with_zeros(node: Node, given: Derivatives) -> tuple[Node, ...]:
     )
 
 
-def _multilinear_tangent(node: Node, given: Derivatives) -> Node:
+def _multilinear_tangent(node: Node, given: DerivativeNodes) -> Node:
     """The op with each operand in turn replaced by its tangent, summed."""
     result: Node | None = None
     for position, tangent in enumerate(given):
@@ -130,7 +130,7 @@ def _multilinear_tangent(node: Node, given: Derivatives) -> Node:
     return result
 
 
-def _transpose_reverse_rule(node: Node, given: Derivatives) -> Derivatives:
+def _transpose_reverse_rule(node: Node, given: DerivativeNodes) -> DerivativeNodes:
     """Tangents of the results from the op's rule of reverse mode, which is a linear map.
 
     It is written down for placeholders and then differentiated in them.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from tawny.autodiff.dispatch import (
-    Derivatives,
+    DerivativeNodes,
     apply_pullback,
     apply_pushforward,
     check_differentiable,
@@ -45,7 +45,7 @@ def pull_back(
     for node in reversed(order):
         if node not in active:
             continue
-        cotangents: Derivatives
+        cotangents: DerivativeNodes
         with source_scope(node.sources):
             if node.parts:
                 if node not in several:
@@ -87,7 +87,7 @@ def active_nodes(order: Iterable[Node], sources: frozenset[Node]) -> set[Node]:
 
 
 def _operand_cotangents(
-    node: Node, cotangents: Derivatives, active: AbstractSet[Node], masked: bool
+    node: Node, cotangents: DerivativeNodes, active: AbstractSet[Node], masked: bool
 ) -> Iterable[tuple[Node, Node]]:
     """The cotangents that a node passes on to its operands."""
     if active.isdisjoint(node.inputs):
@@ -112,8 +112,8 @@ def _operand_cotangents(
 
 
 def _transpose_forward_rule(
-    node: Node, cotangents: Derivatives, active: AbstractSet[Node], masked: bool
-) -> Derivatives:
+    node: Node, cotangents: DerivativeNodes, active: AbstractSet[Node], masked: bool
+) -> DerivativeNodes:
     """Cotangents of the operands from the op's rule of forward mode, which is a linear map.
 
     It is written down for placeholders and then differentiated in them.
@@ -148,7 +148,7 @@ def sum_seeds(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, Node]:
     return {node: accumulate(cotangents) for node, cotangents in seeds.items()}
 
 
-def boundary_of(node: Node, given: Derivatives) -> set[Node]:
+def boundary_of(node: Node, given: DerivativeNodes) -> set[Node]:
     """The nodes that a rule of `node` uses besides placeholders: it does not depend on more."""
     return {node, *node.inputs, *[g for g in given if g is not None]}
 

@@ -146,15 +146,12 @@ class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient
     """All of a user's function's results along an axis; the first element starts it."""
 
 
-class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE, gradient=Gradient.LINEAR):
+class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE):
     """The operand itself, printed when it is computed."""
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
-        return cotangent
-
-    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
         """Derivatives are not printed."""
-        return tangent
+        return cotangent
 
     max_rows: int | None
     max_columns: int | None

@@ -15,7 +15,7 @@ from tawny.op import (
     Domain,
     Elementwise,
     Gradient,
-    Pullbacks,
+    ScalarRules,
     Trait,
     bits,
     chosen,
@@ -145,12 +145,6 @@ def _abs_pullback(cotangent: Array, y: Array, x: Array) -> Array:
     return multiply(cotangent, conj(sign(x)) if _is_complex(x) else sign(x))
 
 
-def _abs_pushforward(tangent: Array, y: Array, x: Array) -> Array:
-    if not _is_complex(x):
-        return multiply(tangent, sign(x))
-    return real(multiply(tangent, conj(sign(x))))
-
-
 def _sign_pushforward(tangent: Array, y: Array, x: Array) -> Array | None:
     """On the unit circle only the angle changes; between real signs nothing does."""
     if not _is_complex(x):
@@ -164,7 +158,6 @@ def _sign_pushforward(tangent: Array, y: Array, x: Array) -> Array | None:
     "absolute",
     dtype=magnitude,
     pullback=_abs_pullback,
-    pushforward=_abs_pushforward,
     traits=Trait.IDEMPOTENT,
     oracle="numpy.absolute",
 )
@@ -217,8 +210,8 @@ def adagrad_rate(x: Scalar, rate: Scalar, epsilon: Scalar) -> Scalar:
 # -------------------------------------------------------- powers, exp and logs
 
 
-def _shares(power: Prim) -> Pullbacks:
-    """Pullbacks of the logarithm of a sum of powers: each operand's share in the sum."""
+def _shares(power: Prim) -> ScalarRules:
+    """Rules of the logarithm of a sum of powers: each operand's share in the sum."""
 
     def share(arith: Any, g: Any, y: Any, x: Any) -> Any:
         return arith.times(
@@ -697,45 +690,31 @@ def logical_not(x: Scalar) -> Scalar:
 # --------------------------------------------------------------------- complex
 
 
-def _conjugate(derivative: Array, y: Array, x: Array) -> Array:
-    return conj(derivative)
+def _conj_pullback(cotangent: Array, y: Array, x: Array) -> Array:
+    return conj(cotangent)
 
 
-def _real_pushforward(tangent: Array, y: Array, x: Array) -> Array:
-    return real(tangent)
+def _imag_pullback(cotangent: Array, y: Array, x: Array) -> Array | None:
+    return multiply(cotangent, -1j) if _is_complex(x) else None
 
 
 def _imag_pushforward(tangent: Array, y: Array, x: Array) -> Array:
     return imag(tangent)
 
 
-@elementwise(
-    "conjugate",
-    dtype=numeric,
-    pullback=_conjugate,
-    pushforward=_conjugate,
-    traits=Trait.INVOLUTION,
-)
+@elementwise("conjugate", dtype=numeric, pullback=_conj_pullback, traits=Trait.INVOLUTION)
 def conj(x: Scalar) -> Scalar:
     """Complex conjugate."""
     return call(Prim.CONJ, x)
 
 
-@elementwise(
-    dtype=magnitude,
-    pullback=lambda cotangent, y, x: cotangent,
-    pushforward=_real_pushforward,
-)
+@elementwise(dtype=magnitude, pullback=lambda cotangent, y, x: cotangent)
 def real(x: Scalar) -> Scalar:
     """Real part."""
     return call(Prim.REAL, x)
 
 
-@elementwise(
-    dtype=magnitude,
-    pullback=lambda cotangent, y, x: multiply(cotangent, -1j) if _is_complex(x) else None,
-    pushforward=_imag_pushforward,
-)
+@elementwise(dtype=magnitude, pullback=_imag_pullback, pushforward=_imag_pushforward)
 def imag(x: Scalar) -> Scalar:
     """Imaginary part; zero for real arrays."""
     return call(Prim.IMAG, x)

@@ -94,9 +94,6 @@ class MaxPool(WindowFold, name="max_pool", dtype=real):
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return emit(MaxPoolGradient(*self.geometry), x, cotangent)
 
-    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
-        return emit(MaxPoolSelect(*self.geometry), x, tangent)
-
 
 class AvgPool(WindowFold, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
     """Mean of the elements each window sees; padding is not counted."""

@@ -21,7 +21,7 @@ from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Overwrites
-from tawny.operator import emit, public
+from tawny.operator import public
 from tawny.ops.creation import Cast, asarray, astype
 from tawny.ops.indexing import ArgSort, scatter_add, take_node
 from tawny.ops.movement import flatten_node
@@ -42,17 +42,11 @@ class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"
     axis: int
     descending: bool
 
-    def order_of(self, x: Array) -> Array:
-        """Where in `x` the elements come from; equal ones come in their own order."""
-        return emit(ArgSort(self.axis, self.descending), x)
-
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
-        """Each cotangent goes where its element came from."""
-        places = along_axis(x.node, self.order_of(x).node, self.axis, "sort")
+        """Each cotangent goes where its element came from; equal ones came in their own order."""
+        order = make(ArgSort(self.axis, self.descending), (x.node,))
+        places = along_axis(x.node, order, self.axis, "sort")
         return wrap(scatter_add(cotangent.node, x.shape, tuple(range(x.ndim)), 0, places))
-
-    def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
-        return take_along_axis(tangent, self.order_of(x), axis=self.axis)
 
 
 class SearchSorted(
