@@ -13,8 +13,7 @@ import tawny as tw
 import tawny.autodiff.checkpoint
 import tawny.autodiff.custom
 import tawny.numpy as tnp
-from tawny.autodiff.batching import RULES, batch
-from tawny.node import toposort, variable
+from tawny.node import toposort
 from tawny.ops.differentiation import Argument
 from tawny.testing import check_grads
 
@@ -423,60 +422,6 @@ def test_the_gradient_in_a_complex_number_is_jaxs() -> None:
         tw.grad(lambda z: tnp.sum(tnp.abs(z) ** 2))(z).numpy(), 2 * np.conj(z)
     )
     np.testing.assert_allclose(tw.grad(lambda z: tnp.sum(tnp.imag(z)))(z).numpy(), -1j)
-
-
-@pytest.mark.parametrize("op", RULES, ids=lambda op: op.__name__)
-def test_every_op_written_with_one_more_axis_is_right(op: type) -> None:
-    """Against the op applied to each direction by itself."""
-    assert op.__name__ in BATCHES, "a rule of batching without a case"
-    for shape, function in BATCHES[op.__name__]:
-        holder = variable(None, shape, np.dtype("f8"))
-        from tawny.array import wrap
-
-        result = function(wrap(holder)).node
-        directions = tnp.asarray(RNG.uniform(-1, 1, (3, *shape)))
-        (got,) = batch([result], holder, directions.node)
-        one = tw.Graph([wrap(holder)], wrap(result)).compile()
-        expected = [one(d) for d in directions.numpy()]
-        np.testing.assert_allclose(wrap(got).numpy(), expected)
-
-
-BATCHES: dict[str, list[tuple[tuple[int, ...], Callable[[tw.Array], tw.Array]]]] = {
-    "Cast": [((3,), lambda x: tnp.astype(x, np.float32))],
-    "Copy": [((3,), tnp.copy)],
-    "Diagonal": [((3, 3), lambda x: tnp.linalg.diagonal(x))],
-    "Argument": [((3,), lambda x: tw.jvp(lambda y: y, (x,), (x,))[0])],
-    "StopGradient": [((3,), tw.stop_gradient)],
-    "Sum": [((2, 3), lambda x: tnp.sum(x, axis=1)), ((2, 3), lambda x: tnp.sum(x, axis=0, keepdims=True))],
-    "CumulativeSum": [((2, 3), lambda x: tnp.cumulative_sum(x, axis=0, include_initial=True))],
-    "Reshape": [((2, 3), lambda x: tnp.reshape(x, (3, 2)))],
-    "BroadcastTo": [((3,), lambda x: tnp.broadcast_to(x, (2, 3))), ((2, 1), lambda x: tnp.broadcast_to(x, (4, 2, 3)))],
-    "Transpose": [((2, 3), lambda x: x.T)],
-    "Flip": [((2, 3), lambda x: tnp.flip(x, axis=1))],
-    "Roll": [((2, 3), lambda x: tnp.roll(x, 1, axis=1))],
-    "Repeat": [((2, 3), lambda x: tnp.repeat(x, 2, axis=0))],
-    "Pad": [((2, 3), lambda x: tnp.pad(x, ((1, 0), (0, 2)))), ((), lambda x: tnp.pad(tnp.asarray(M), 1, constant_values=x))],
-    "Concat": [((2, 3), lambda x: tnp.concat([x, tnp.asarray(np.ones((1, 3)))]))],
-    "Slice": [((4, 3), lambda x: x[3:0:-2, 1:])],
-    "Gather": [((4, 3), lambda x: x[np.array([[0, 2], [1, 1]])]), ((4, 3), lambda x: x[:, np.array([0, 2])])],
-    "Scatter": [
-        ((2,), lambda x: tnp.asarray(M).at[0, :2].set(x)),
-        ((3, 3), lambda x: x.at[np.array([0, 0])].add(1.0)),
-        ((), lambda x: tnp.asarray(M).at[1:].add(x)),
-        ((3,), lambda x: tnp.asarray(M).at[np.array([0, 2])].add(x)),
-    ],
-    "Matmul": [
-        ((3, 3), lambda x: x @ M),
-        ((3, 3), lambda x: M @ x),
-        ((2, 3, 3), lambda x: x @ M),
-        ((3,), lambda x: M @ x),
-        ((3,), lambda x: x @ M),
-        ((3, 3), lambda x: tnp.asarray(np.ones((2, 4, 3))) @ x),
-        ((3, 3), lambda x: x @ X),
-    ],
-    "Convolution": [((2, 5, 1), lambda x: tnp.conv1d(x, np.ones((3, 1, 2)), padding="SAME")), ((3, 1, 2), lambda k: tnp.conv1d(np.ones((2, 5, 1)), k, padding="SAME"))],
-    "ConvolutionInputGradient": [((2, 5, 2), lambda x: tnp.conv_transpose1d(x, np.ones((3, 2, 1)), padding="SAME"))],
-}  # fmt: skip
 
 
 # ------------------------------------------------ programs, custom, checkpoints

@@ -44,6 +44,7 @@ from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
     from tawny.array import Array
+    from tawny.node import Node
     from tawny.scalar import Expr
 
 Type = tuple[Shape, DType]
@@ -88,6 +89,14 @@ class ViewStrides(NamedTuple):
 
     first: int
     strides: tuple[int, ...]
+
+
+class BatchOperand(NamedTuple):
+    """An operand of an op that is applied to a batch: see `Op.batch`."""
+
+    node: Node
+    batched: bool
+    """Whether axis 0 of the node is that of the batch; else it is the same for all of the batch."""
 
 
 class Trait(enum.Flag):
@@ -425,6 +434,17 @@ class Op:
         None where the result has to be computed whole, as it is by default.
         """
         del shape, operands, rows
+        return None
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        """The op applied to a batch at once: a node of as many results along a new axis 0.
+
+        At least one operand is batched; those that are have the batch along axis 0, before the axes
+        the op knows of, and all of the same size.  Of an op with several results each has the axis.
+        None where there is no such node, as by default: the op is then applied to each of the
+        batch by itself.  Rows of the elementwise table need no rule.
+        """
+        del operands
         return None
 
     def pullback(self, cotangent: Any, result: Any, *operands: Any, **unused: Any) -> Derivatives:

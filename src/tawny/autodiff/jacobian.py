@@ -256,7 +256,7 @@ def _by_rows(traced: TracedFunction) -> list[list[Node]]:
     for result in traced.results:
         holder = variable(None, result.shape, result.dtype)
         found = pull_back({result: holder}, traced.arguments)
-        made = iter(batch(list(found.values()), holder, _basis(result)))
+        made = iter(batch(list(found.values()), {holder: _basis(result)}))
         cotangents = dict(zip(found, made, strict=True))
         table.append(
             [
@@ -275,7 +275,7 @@ def _by_columns(traced: TracedFunction) -> list[list[Node]]:
     for argument in traced.arguments:
         holder = variable(None, argument.shape, argument.dtype)
         tangents = push_forward({argument: holder}, traced.results)
-        made = iter(batch([t for t in tangents if t is not None], holder, _basis(argument)))
+        made = iter(batch([t for t in tangents if t is not None], {holder: _basis(argument)}))
         columns.append(
             [
                 zeros_node((*r.shape, *argument.shape), r.dtype)

@@ -12,7 +12,7 @@ from typing import Any
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op, Type, not_boolean
+from tawny.op import BatchOperand, Gradient, Op, Type, not_boolean
 from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import matrix_transpose, reshape
@@ -20,6 +20,7 @@ from tawny.ops.window import (
     Padding,
     Pads,
     Sizes,
+    batch_images,
     check_positive,
     per_axis,
     resolve_padding,
@@ -109,6 +110,9 @@ class Convolution(
             emit(self.to_kernel(kernel.shape), x, cotangent),
         )
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        return batch_images(self, operands, (0,))
+
 
 class ConvolutionInputGradient(
     ConvolutionOp,
@@ -145,6 +149,9 @@ class ConvolutionInputGradient(
             emit(self.to_kernel(kernel.shape), cotangent, output),
             emit(self.convolution(), cotangent, kernel),
         )
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        return batch_images(self, operands, (1,))
 
 
 class ConvolutionKernelGradient(

@@ -26,7 +26,7 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type
+from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Overwrites, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.movement import BroadcastTo, Copy, reshape_node
@@ -69,6 +69,9 @@ class Cast(
     def pushforward(self, tangent: Array, result: Array, x: Array) -> Array:
         """Of complex numbers that become real, the real part changes."""
         return wrap(convert_node(tangent.node, self.dtype))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self, (operands[0].node,))
 
 
 def cast_node(node: Node, dtype: DType) -> Node:

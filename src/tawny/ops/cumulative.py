@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Domain, Gradient, Op, Type
+from tawny.op import BatchOperand, Domain, Gradient, Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast
@@ -44,6 +44,9 @@ class Cumulative(Op, may_fail=False):
         if dtype == self.dtype or dtype.kind in "biu":
             return super().mistake(types)
         return f"dtype is {self.dtype}; operand 0 has {dtype} and must have the same"
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self.with_attributes(axis=self.axis + 1), (operands[0].node,))
 
 
 class CumulativeSum(

@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, Gradient, Op, Type, ViewStrides
+from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Type, ViewStrides
 from tawny.operator import check_like, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
@@ -48,6 +48,9 @@ class Diagonal(Op, name="diagonal", oracle="numpy.diagonal", gradient=Gradient.L
         columns = positions(result.shape[-1], max(self.offset, 0))
         plane = (x.ndim - 2, x.ndim - 1)
         return wrap(scatter_add(cotangent.node, x.shape, plane, plane[0], (rows, columns)))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self, (operands[0].node,))
 
 
 @public()

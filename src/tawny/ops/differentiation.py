@@ -12,7 +12,18 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.node import Node, Part, make, remake, toposort
-from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, ViewStrides, floating, inexact
+from tawny.op import (
+    BatchOperand,
+    Domain,
+    Gradient,
+    Op,
+    Overwrites,
+    Trait,
+    Type,
+    ViewStrides,
+    floating,
+    inexact,
+)
 from tawny.operator import emit, scalar_op
 from tawny.ops import elementwise as e
 from tawny.scalar import Prim, Scalar, call, select
@@ -43,6 +54,9 @@ class StopGradient(Op, name="stop_gradient", gradient=Gradient.ZERO):
 
     def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
         return ViewStrides(0, tuple(strides))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self, (operands[0].node,))
 
 
 @explain_bad_calls

@@ -14,7 +14,7 @@ from tawny.array import Array, Out, lift_each, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, MOST_OPERANDS, Gradient, Op, Type, dtype_mismatch
+from tawny.op import ELEMENTWISE, MOST_OPERANDS, BatchOperand, Gradient, Op, Type, dtype_mismatch
 from tawny.operator import check_layout, public
 from tawny.ops.creation import Eye, asarray, cast_node, cast_to_common
 from tawny.ops.movement import broadcast_node, reshape_node
@@ -82,6 +82,25 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
         return [
             _factor_cotangent(i, cotangent, output, terms, factors) for i in range(len(factors))
         ]
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        """One more label, where there is one left."""
+        inputs, _, output = self.subscripts.partition("->")
+        free = next((label for label in reversed(LETTERS) if label not in inputs), None)
+        if free is None:
+            return None
+        terms = [
+            free + term if operand.batched else term
+            for term, operand in zip(inputs.split(","), operands, strict=True)
+        ]
+        subscripts = _in_order(f"{','.join(terms)}->{free}{output}")
+        return make(Einsum(subscripts), tuple([x.node for x in operands]))
+
+
+def _in_order(subscripts: str) -> str:
+    """Subscripts whose labels are letters in order of first appearance."""
+    labels = "".join(dict.fromkeys(filter(str.isalpha, subscripts)))
+    return subscripts.translate(str.maketrans(labels, LETTERS[: len(labels)]))
 
 
 _CONTRACTION: Final = re.compile(r"[a-zA-Z]*(,[a-zA-Z]*)*->([a-zA-Z]*)")

@@ -12,12 +12,12 @@ from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, constant, make
-from tawny.op import Gradient, Op, Type
+from tawny.op import BatchOperand, Gradient, Op, Type
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, astype, copy
 from tawny.ops.indexing import Slice, pad_node
-from tawny.ops.movement import roll
+from tawny.ops.movement import behind_batch, roll
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replace_size
 
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -56,6 +56,10 @@ class Transform(Op):
         if len(self.sizes) != len(self.axes) or min(self.sizes, default=1) < 1:
             return f"sizes are {self.sizes}; expected at least 1 for each axis"
         return super().mistake(types)
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        op = self.with_attributes(axes=behind_batch(self.axes))
+        return make(op, (operands[0].node,))
 
 
 class FFT(Transform, name="fft", oracle="numpy.fft.fftn", gradient=Gradient.LINEAR):

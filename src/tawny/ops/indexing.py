@@ -16,16 +16,30 @@ from tawny.array import Array, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Constant, Node, make, scalar
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait, Type, ViewStrides, dtype_mismatch
+from tawny.op import (
+    ELEMENTWISE,
+    BatchOperand,
+    Gradient,
+    Op,
+    Overwrites,
+    Trait,
+    Type,
+    ViewStrides,
+    dtype_mismatch,
+)
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast, cast_node
 from tawny.ops.differentiation import scale_cotangent
 from tawny.ops.movement import (
+    align_batch,
+    batch_size,
+    behind_batch,
     broadcast_node,
     expand_dims,
     flip,
     flip_node,
     moveaxis,
+    repeat_in_batch,
     reshape,
     reshape_node,
     zeros_node,
@@ -97,6 +111,10 @@ class Slice(
             return wrap(turned)
         return wrap(pad_node(turned, widths, 0))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        ((x, _),) = operands
+        return make(Slice(((0, x.shape[0], 1), *self.ranges)), (x,))
+
 
 class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=Gradient.LINEAR):
     """Elements of operand 0 at the places that the other operands, broadcast together, give.
@@ -140,6 +158,13 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
         places = tuple([i.node for i in indices])
         added = scatter_add(cotangent.node, x.shape, self.axes, self.place, places)
         return [wrap(added), *[None] * len(indices)]
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        x, *indices = operands
+        if any(i.batched for i in indices):
+            return None
+        moved = Gather(behind_batch(self.axes), self.place + 1)
+        return make(moved, (x.node, *[i.node for i in indices]))
 
 
 class Scatter(
@@ -219,6 +244,18 @@ class Scatter(
                 pair = _pull_back_extremum(self, cotangent, result, x, value, places)
         return [*pair, *[None] * len(indices)]
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        x, value, *indices = operands
+        if any(i.batched for i in indices):
+            return None
+        size, places = batch_size(operands), [i.node for i in indices]
+        lengths = tuple([length for _, length, _ in self.ranges])
+        part = gather_shape("scatter", lengths, self.axes, self.place, [i.shape for i in places])
+        ranges = ((0, size, 1), *self.ranges)
+        moved = Scatter(ranges, behind_batch(self.axes), self.place + 1, self.mode)
+        values = align_batch(value, len(part))
+        return make(moved, (repeat_in_batch(x, size), values, *places))
+
 
 class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=Gradient.LINEAR):
     """Operand 0 with elements before and after it along each axis, all of them operand 1."""
@@ -253,6 +290,10 @@ class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=
         nothing = scalar(0, cotangent.dtype, "pad")
         return inside, wrap(make(Scatter(ranges, (), 0, "set"), (cotangent.node, nothing)))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        x, fill = operands
+        return None if fill.batched else make(Pad(((0, 0), *self.widths)), (x.node, fill.node))
+
 
 class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"):
     """Indices that sort along `axis`, equal elements in the order they came."""
@@ -262,6 +303,9 @@ class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.INT64
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(ArgSort(self.axis + 1, self.descending), (operands[0].node,))
 
 
 def range_mistake(ranges: tuple[Range, ...], shape: Shape) -> str | None:

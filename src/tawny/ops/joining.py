@@ -11,16 +11,18 @@ from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, stor
 from tawny.dtype import as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
-from tawny.op import MOST_OPERANDS, Gradient, Op, Type
+from tawny.op import MOST_OPERANDS, BatchOperand, Gradient, Op, Type
 from tawny.operator import check_casting, public
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import cast_node, cast_to_common
 from tawny.ops.indexing import slice_node, take_node
 from tawny.ops.movement import (
     Copy,
+    batch_size,
     broadcast_node,
     expand_node,
     flatten_node,
+    repeat_in_batch,
     reshape_node,
     transpose_node,
     zeros_node,
@@ -88,6 +90,10 @@ class Concat(
         ]
         return wrap(make(self, tuple(pieces)))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        size = batch_size(operands)
+        return make(Concat(self.axis + 1), tuple([repeat_in_batch(x, size) for x in operands]))
+
 
 class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
@@ -109,6 +115,9 @@ class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradie
         copies = tuple(range(0, len(shape), 2))
         return wrap(sum_node(reshape_node(cotangent.node, shape), copies))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Tile((1, *self.repetitions)), (operands[0].node,))
+
 
 class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
     """Each element repeated in place, `repeats` times along `axis`."""
@@ -124,6 +133,9 @@ class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=
         copies = self.axis + 1
         shape = (*x.shape[:copies], self.repeats, *x.shape[copies:])
         return wrap(sum_node(reshape_node(cotangent.node, shape), (copies,)))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Repeat(self.repeats, self.axis + 1), (operands[0].node,))
 
 
 # --------------------------------------------------------------------- joining

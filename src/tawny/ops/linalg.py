@@ -8,12 +8,13 @@ from typing import Any
 from tawny.array import Array, ArrayLike, Out, lift_each, store, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import ELEMENTWISE, Gradient, Op, Type, dtype_mismatch
+from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Type, dtype_mismatch
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
 from tawny.ops.einsum import Einsum, alike, contraction, stack_labels
 from tawny.ops.movement import (
+    align_batch,
     expand_dims,
     expand_node,
     moveaxis,
@@ -37,6 +38,12 @@ def stack_shape(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) 
                 f"the stack of shape {ours} that operand 0 of shape {left} is",
             )
     return broadcast(op, (ours, theirs))
+
+
+def batch_matrices(op: Op, left: BatchOperand, right: BatchOperand) -> Node:
+    """An op of two stacks of matrices, which broadcast, applied to a batch."""
+    rank = max(len(x.shape) - batched for x, batched in (left, right))
+    return make(op, (align_batch(left, rank), align_batch(right, rank)))
 
 
 class Matmul(
@@ -84,6 +91,21 @@ class Matmul(
         """Where a factor was repeated, as over a stack, its cotangent is summed in the product."""
         given = cotangent.node, a.node, b.node
         return wrap(_left_cotangent(*given)), wrap(_right_cotangent(*given))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Vectors are taken for matrices of one row or column meanwhile."""
+        (left, _), (right, _) = operands
+        row, column = (len(x.shape) - batched == 1 for x, batched in operands)
+        if row:
+            left = expand_node(left, (len(left.shape) - 1,))
+        if column:
+            right = expand_node(right, (len(right.shape),))
+        product = batch_matrices(
+            self, operands[0]._replace(node=left), operands[1]._replace(node=right)
+        )
+        shape = product.shape
+        kept = shape[:-2] + shape[-2:-1] * (not row) + shape[-1:] * (not column)
+        return reshape_node(product, kept)
 
 
 def _left_cotangent(cotangent: Node, a: Node, b: Node) -> Node:

@@ -9,7 +9,7 @@ from tawny.array import Array, ArrayLike, lift, view_of, wrap
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import Gradient, Op, Overwrites, Trait, Type, ViewStrides
+from tawny.op import BatchOperand, Gradient, Op, Overwrites, Trait, Type, ViewStrides
 from tawny.operator import public
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis, row_count, shape_of_rows
 from tawny.shape import (
@@ -82,6 +82,10 @@ class Reshape(
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return wrap(reshape_node(cotangent.node, x.shape))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        ((x, _),) = operands
+        return make(Reshape((x.shape[0], *self.shape)), (x,))
+
 
 class BroadcastTo(
     Op,
@@ -121,6 +125,11 @@ class BroadcastTo(
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return cotangent
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        (x,) = operands
+        wide = align_batch(x, len(self.shape))
+        return broadcast_node(wide, (wide.shape[0], *self.shape))
+
 
 class Transpose(
     Op,
@@ -156,6 +165,9 @@ class Transpose(
         back = sorted(range(len(self.axes)), key=self.axes.__getitem__)
         return wrap(transpose_node(cotangent.node, tuple(back)))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Transpose((0, *behind_batch(self.axes))), (operands[0].node,))
+
 
 class Flip(
     Op,
@@ -179,6 +191,9 @@ class Flip(
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return wrap(flip_node(cotangent.node, self.axes))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Flip(behind_batch(self.axes)), (operands[0].node,))
+
 
 class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
@@ -201,6 +216,9 @@ class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradie
         back = tuple(-s % n if n else 0 for s, n in zip(self.shifts, x.shape, strict=True))
         return wrap(make(Roll(back), (cotangent.node,)))
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Roll((0, *self.shifts)), (operands[0].node,))
+
 
 class Copy(
     Op,
@@ -214,6 +232,9 @@ class Copy(
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return cotangent
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self, (operands[0].node,))
 
 
 # ----------------------------------------------------------------------- nodes
@@ -255,6 +276,34 @@ def expand_node(node: Node, axes: Sequence[int]) -> Node:
     sizes = iter(node.shape)
     rank = len(node.shape) + len(axes)
     return reshape_node(node, tuple(1 if a in axes else next(sizes) for a in range(rank)))
+
+
+# --------------------------------------------------------------------- batches
+
+
+def behind_batch(axes: Iterable[int]) -> tuple[int, ...]:
+    """Axes of an operand as those of one that is batched."""
+    return tuple([axis + 1 for axis in axes])
+
+
+def batch_size(operands: Sequence[BatchOperand]) -> int:
+    """The size of the batch."""
+    return next(x.shape[0] for x, batched in operands if batched)
+
+
+def align_batch(operand: BatchOperand, rank: int) -> Node:
+    """An operand that lines up, from the last axis, with a batch of arrays of `rank` axes."""
+    x, batched = operand
+    missing = rank + 1 - len(x.shape)
+    if not batched or missing <= 0:
+        return x
+    return reshape_node(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
+
+
+def repeat_in_batch(operand: BatchOperand, size: int) -> Node:
+    """An operand that is batched, repeated for each of the batch if it was not."""
+    x, batched = operand
+    return x if batched else broadcast_node(x, (size, *x.shape))
 
 
 # ---------------------------------------------------------------- broadcasting

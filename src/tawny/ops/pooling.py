@@ -9,8 +9,18 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import value_error
-from tawny.node import make
-from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, Type, not_boolean, quotient, real
+from tawny.node import Node, make
+from tawny.op import (
+    NUMBER_LOOPS,
+    BatchOperand,
+    DTypeRule,
+    Gradient,
+    Op,
+    Type,
+    not_boolean,
+    quotient,
+    real,
+)
 from tawny.operator import emit, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
@@ -18,6 +28,7 @@ from tawny.ops.window import (
     Padding,
     Pads,
     Sizes,
+    batch_images,
     check_positive,
     per_axis,
     resolve_padding,
@@ -67,6 +78,9 @@ class Pooling(Op, may_fail=False):
     def geometry(self) -> tuple[Shape, tuple[int, ...], Pads]:
         """The attributes that a pooling shares with its transpose."""
         return self.window, self.strides, self.padding
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        return batch_images(self, operands, range(len(operands)))
 
 
 class WindowFold(Pooling):
@@ -191,6 +205,9 @@ class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR
             return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
         return None
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        return batch_images(self, operands, range(len(operands)))
+
 
 class UpsamplingGradient(
     Op, name="upsampling_gradient", dtype=not_boolean, gradient=Gradient.LINEAR
@@ -218,6 +235,9 @@ class UpsamplingGradient(
         if not 1 <= len(self.factors) <= 3:
             return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
         return None
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        return batch_images(self, operands, range(len(operands)))
 
 
 # ----------------------------------------------------------------- shape rules

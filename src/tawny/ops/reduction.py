@@ -13,13 +13,13 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error, with_location
 from tawny.node import Node, make
-from tawny.op import Domain, Gradient, Op, Trait, Type, real, truth
+from tawny.op import BatchOperand, Domain, Gradient, Op, Trait, Type, real, truth
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
 from tawny.ops.cumulative import cast_for_sum, products_of_others
 from tawny.ops.differentiation import distance, scale_cotangent, stop_gradient
-from tawny.ops.movement import broadcast_node, reshape_node, transpose_node
+from tawny.ops.movement import behind_batch, broadcast_node, reshape_node, transpose_node
 from tawny.ops.precision import in_single
 from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import (
@@ -65,6 +65,10 @@ class Reduction(Op, may_fail=False):
     def count(self, x: Array) -> int:
         """How many elements are reduced to one."""
         return size(tuple([x.shape[a] for a in self.axes]))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        op = self.with_attributes(axes=behind_batch(self.axes))
+        return make(op, (operands[0].node,))
 
 
 class Accumulation(Reduction):
@@ -253,6 +257,11 @@ class ArgExtremum(Op, may_fail=False):
         """Each row by itself, unless rows are folded."""
         whole = self.axis is None or row_axis(operands[0]) == self.axis
         return None if whole else RowSlice(self, (rows,), rows)
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        if self.axis is None:
+            return None
+        return make(self.with_attributes(axis=self.axis + 1), (operands[0].node,))
 
 
 class ArgMax(ArgExtremum, name="argmax", gradient=Gradient.ZERO, oracle="numpy.argmax"):

@@ -20,7 +20,7 @@ from tawny.array import (
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op, Overwrites
+from tawny.op import BatchOperand, Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops.creation import Cast, asarray, astype
 from tawny.ops.indexing import ArgSort, scatter_add, take_node
@@ -47,6 +47,9 @@ class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"
         order = make(ArgSort(self.axis, self.descending), (x.node,))
         places = along_axis(x.node, order, self.axis, "sort")
         return wrap(scatter_add(cotangent.node, x.shape, tuple(range(x.ndim)), 0, places))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(Sort(self.axis + 1, self.descending), (operands[0].node,))
 
 
 class SearchSorted(

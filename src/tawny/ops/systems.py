@@ -15,13 +15,13 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, type_error, value_error
 from tawny.node import Node, make, make_parts
-from tawny.op import Op, Type
+from tawny.op import BatchOperand, Op, Type
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import cast_node
 from tawny.ops.diagonal import tril, triu
-from tawny.ops.linalg import matmul, stack_shape
-from tawny.ops.movement import expand_dims, matrix_transpose, squeeze
+from tawny.ops.linalg import batch_matrices, matmul, stack_shape
+from tawny.ops.movement import expand_dims, expand_node, matrix_transpose, reshape_node, squeeze
 from tawny.ops.reduction import sum
 from tawny.shape import Shape
 
@@ -76,6 +76,10 @@ class Lapack(Op):
             if dtype != wanted:
                 return f"operand {position} has dtype {dtype}; it must be {wanted}"
         return super().mistake(types)
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        """Of one stack of matrices, a larger stack."""
+        return make(self, (operands[0].node,)) if len(operands) == 1 else None
 
 
 class Square(Lapack):
@@ -175,6 +179,16 @@ class System(Lapack):
         if len(right) == 1:
             return (*matrix[:-2], matrix[-1])
         return (*stack_shape(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """A vector is taken for one column meanwhile."""
+        matrix, right = operands
+        x, batched = right
+        if len(x.shape) - batched > 1:
+            return batch_matrices(self, matrix, right)
+        column = right._replace(node=expand_node(x, (len(x.shape),)))
+        made = batch_matrices(self, matrix, column)
+        return reshape_node(made, made.shape[:-1])
 
 
 class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve"):

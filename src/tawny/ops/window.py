@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from tawny.errors import type_error, value_error
+from tawny.node import Node, make
+from tawny.op import BatchOperand, Op
+from tawny.ops.movement import batch_size, repeat_in_batch, reshape_node
 from tawny.rows import Rows, row_axis
 from tawny.shape import Shape, as_int
 
@@ -58,6 +61,26 @@ def window_rows(
     if seen[1] - seen[0] < 1:
         return None
     return seen, (seen[0] - first, last - seen[1])
+
+
+def batch_images(op: Op, operands: Sequence[BatchOperand], images: Collection[int]) -> Node | None:
+    """An op applied to a batch of operands `images`, whose images become those of one.
+
+    None where another operand is batched, a kernel.
+    """
+    if any(x.batched for i, x in enumerate(operands) if i not in images):
+        return None
+    size = batch_size(operands)
+    nodes = [repeat_in_batch(x, size) if i in images else x.node for i, x in enumerate(operands)]
+    merged = tuple(
+        [
+            reshape_node(x, (size * x.shape[1], *x.shape[2:])) if i in images else x
+            for i, x in enumerate(nodes)
+        ]
+    )
+    made = make(op, merged)
+    (count,) = {x.shape[1] for i, x in enumerate(nodes) if i in images}
+    return reshape_node(made, (size, count, *made.shape[1:]))
 
 
 def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:
