@@ -482,3 +482,12 @@ def test_complex_numbers_lose_their_imaginary_part_only_with_a_warning() -> None
 def test_names_of_other_libraries_say_what_is_written_here(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'; write .+"):
         getattr(tnp.ones(2), name)
+
+
+@pytest.mark.parametrize("name", ["strides", "tofile", "ctypes", "flags"])
+def test_what_numpy_says_of_memory_is_asked_of_the_value(name: str) -> None:
+    with pytest.raises(
+        AttributeError, match=rf"'{name}'; write x\.numpy\(\)\.{name}, of its value"
+    ):
+        getattr(tnp.ones(2), name)
+    assert hasattr(tnp.ones(2).numpy(), name)

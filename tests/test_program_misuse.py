@@ -201,3 +201,21 @@ def test_masked_arrays_are_refused_by_name(engine: str, bind: bool) -> None:
     with pytest.raises(TypeError, match="masked array"):
         tw.jit(lambda a: a + 1.0, engine=engine)(masked)
     assert p(masked.filled(0.0))[0].tolist() == [2.0, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("lists", "kind", "message"),
+    [
+        ({"x": 3}, TypeError, r"sweep: x is int; accepted: a list of values"),
+        ({"x": numpy.asarray(3.0)}, TypeError, r"sweep: x is ndarray; accepted: a list of values"),
+        ({"x": [1], "y": [1, 2]}, ValueError, r"sweep: the lists must be of one length, not \{'x': 1, 'y': 2\}"),
+        ({}, ValueError, r"sweep: the lists must be of one length"),
+    ],
+)  # fmt: skip
+def test_lists_of_a_sweep_are_lists_of_one_length(
+    lists: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    x, y = tw.var("x"), tw.var("y")
+    program = tw.Graph([x, y], x * y).compile()
+    with pytest.raises(kind, match=message + r".*\[test_program_misuse\.py:\d+\]"):
+        program.sweep(**lists)

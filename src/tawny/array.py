@@ -196,7 +196,9 @@ class Array(Methods):
     if not TYPE_CHECKING:  # which would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            said = f"; write {_COUNTERPARTS[name]}" if name in _COUNTERPARTS else ""
+            known = hasattr(np.ndarray, name) and not name.startswith("_")
+            instead = _COUNTERPARTS.get(name, f"x.numpy().{name}, of its value" if known else None)
+            said = "" if instead is None else f"; write {instead}"
             message = f"'Array' object has no attribute {name!r}{said}"
             raise AttributeError(message, name=name, obj=self)
 

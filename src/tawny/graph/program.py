@@ -617,7 +617,7 @@ class Program:
             program.set(x=numpy.zeros(3))
             [float(y) for y in program.sweep(rate=[1.0, 2.0])]   # -> [3.0, 6.0]
         """
-        lengths = {name: len(values) for name, values in lists.items()}
+        lengths = {name: _length_of(name, values) for name, values in lists.items()}
         if len(set(lengths.values())) != 1:
             raise value_error("sweep", f"the lists must be of one length, not {lengths}")
         with self._lock:
@@ -625,6 +625,14 @@ class Program:
                 self(**dict(zip(lists, row, strict=True)))
                 for row in zip(*lists.values(), strict=True)
             ]
+
+
+def _length_of(name: str, values: Sequence[Any]) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        kind = type(values).__name__
+        raise type_error("sweep", f"{name} is {kind}; accepted: a list of values") from None
 
 
 def _reentry_error(what: str) -> RuntimeError:
