@@ -1,6 +1,6 @@
 """Elementwise chains and reductions from a thousand to a hundred million elements.
 
-python benchmarks/cpu_kernels.py [--sizes 1000 100000 10000000] [--peers numpy torch jax numexpr]
+python benchmarks/cpu_kernels.py [--sizes 1000 100000 10000000] [--peers numpy torch jax]
 """
 
 from __future__ import annotations

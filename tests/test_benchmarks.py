@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
@@ -13,6 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
+RECIPES = (ROOT / "Makefile").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRA = {re.split(r"[<>=]", peer)[0] for peer in PROJECT["optional-dependencies"]["bench"]}
+"""What `.[bench]` installs."""
 
 
 @pytest.fixture
@@ -23,12 +28,24 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_no_peer_of_the_extra_excludes_our_compiler() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = {re.split(r"[<>=]", peer)[0] for peer in project["optional-dependencies"]["bench"]}
-    apart = set(re.findall(r'install --quiet "(\w+)>=', (ROOT / "Makefile").read_text()))
+    apart = set(re.findall(r'install --quiet "(\w+)>=', RECIPES))
     assert apart == {"pytensor"}
-    assert not extra & {"pytensor", "numba", "torch"}
-    assert not any("torch" in needed for needed in project["dependencies"])
+    assert not EXTRA & {"pytensor", "numba", "torch"}
+    assert not any("torch" in needed for needed in PROJECT["dependencies"])
+
+
+def test_every_peer_is_installed_by_the_recipe() -> None:
+    """What a benchmark imports beside the standard library and files of its own or of the tests."""
+    ours = {path.stem for folder in (FOLDER, ROOT / "tests") for path in folder.glob("*.py")}
+    imported = set[str]()
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported |= {name.partition(".")[0] for name in names}
+    peers = imported - ours - sys.stdlib_module_names - {"tawny", "numpy"}
+    assert peers == EXTRA | {"pytensor", "torch"}
+    assert all(re.search(rf'install .*"{peer}[>=]=', RECIPES) for peer in ("pytensor", "torch"))
 
 
 def test_a_peer_elsewhere_answers_or_is_missing(
