@@ -1,6 +1,6 @@
 """Cost of the optimiser for each node, as graphs grow: it must stay flat and below the bound.
 
-    python benchmarks/optimise.py [--json FILE]
+    python benchmarks/optimise.py [--json FILE] [--check]
 
 Processor time, the best of several rounds.  Where other work shares the machine its caches are
 shared too, and everything takes longer: `loop` is what one step of a plain Python loop over as much
@@ -129,16 +129,17 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """Print a table; fail if a bound is passed."""
+    """Print a table; with --check fail if a bound is passed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", help="also write the rows to this file")
+    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     rows = [measure(make, size) for make in GRAPHS for size in SIZES]
     print(table(rows))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump({"rows": rows}, file)
-    return int(any(float(r["per_node"]) > BOUND for r in rows))
+    return int(arguments.check and any(float(r["per_node"]) > BOUND for r in rows))
 
 
 if __name__ == "__main__":

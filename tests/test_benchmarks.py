@@ -48,6 +48,23 @@ def test_every_peer_is_installed_by_the_recipe() -> None:
     assert all(re.search(rf'install .*"{peer}[>=]=', RECIPES) for peer in ("pytensor", "torch"))
 
 
+@pytest.mark.parametrize(("options", "status"), [([], 0), (["--check"], 1)])
+def test_bounds_are_judged_only_when_asked(
+    options: list[str], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow machine, or one with much to do, is told its figures by all of `make bench`."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    optimise, gradients = map(importlib.import_module, ("optimise", "gradients"))
+    row = {"graph": "chain", "nodes": 1, "left": 1, "seconds": 9.0, "per_node": 9.0, "loop": 1.0}
+    monkeypatch.setattr(optimise, "measure", lambda make, size: row)
+    monkeypatch.setattr(gradients, "build", lambda rounds: ({}, True))
+    monkeypatch.setattr(sys, "argv", ["benchmark", *options])
+    assert optimise.main() == status
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--sections", "build", *options])
+    assert gradients.main() == status
+
+
 def test_a_peer_elsewhere_answers_or_is_missing(
     build: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
