@@ -10,7 +10,7 @@ import pytest
 
 import tawny.numpy as tnp
 from gradient_cases import Row, bent
-from tawny.registry import PUBLIC_FUNCTIONS
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.testing import check_grads
 
 Function = Callable[..., Any]

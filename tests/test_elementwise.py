@@ -16,9 +16,9 @@ from cases import SPECIAL, sample
 from tawny.dtype import DTYPES
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.errors import AxisError
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.operator import emit
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.scalar import Prim
 
 TABLE = pytest.mark.parametrize("op", ELEMENTWISE.values(), ids=ELEMENTWISE)

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 import tawny.numpy as tp
 from tawny.array import Array
 from tawny.engine.reference import run
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import toposort
 from tawny.ops.creation import var
 from tawny.ops.einsum import Einsum
 from tawny.ops.linalg import Matmul
-from tawny.registry import PUBLIC_FUNCTIONS
 
 RNG = np.random.default_rng(7)
 STRICT = {

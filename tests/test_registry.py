@@ -18,8 +18,8 @@ import tawny.numpy as tnp
 import tawny.ops
 from numpy_calls import CALLS
 from tawny.engine.reference import KERNELS
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.op import CLASSES, ELEMENTWISE, FACTS, Facts, Gradient, Op
-from tawny.registry import PUBLIC_FUNCTIONS
 from test_functions import CASES
 
 SOURCE = Path(tawny.__file__).parent

@@ -23,7 +23,7 @@ from tawny import dtype as dt
 from tawny import pages
 from tawny.dtype import DType, Number
 from tawny.errors import needs_values, type_error, value_error
-from tawny.methods import Methods
+from tawny.methods import PUBLIC_FUNCTIONS, Methods
 from tawny.node import (
     Constant,
     Node,
@@ -36,7 +36,6 @@ from tawny.node import (
     variables,
 )
 from tawny.op import DTypeRule, Gradient, Trait
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.shape import Shape, size
 from tawny.tree import items_of
 

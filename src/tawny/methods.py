@@ -1,4 +1,7 @@
-"""Operators and NumPy's methods of `Array`: each calls the public function of its name."""
+"""Operators and NumPy's methods of `Array`: each calls the public function of its name.
+
+`Array` stands below the chapters that define these functions, so it finds them in a table.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tawny.bad_calls import explain_bad_calls
-from tawny.registry import PUBLIC_FUNCTIONS
 
 if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 Axis = int | tuple[int, ...] | None
 
 BinaryOperator = Callable[[Any, "ArrayLike"], "Array"]
+
+PUBLIC_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+"""`numpy`'s names (`add`, `linalg.norm`), filled as the chapters are imported."""
 
 _FOREIGN: Final = frozenset({str, bytes, dict, set})
 """Types that are no operands: the operator is left to them."""

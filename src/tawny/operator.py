@@ -13,6 +13,7 @@ from tawny.array import Array, ArrayLike, Out, Weak, lift, lift_all, store, wrap
 from tawny.bad_calls import explain_bad_calls, renaming_answer
 from tawny.dtype import as_dtype, is_weak
 from tawny.errors import type_error, value_error
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Node, make, make_parts
 from tawny.op import (
     Domain,
@@ -26,7 +27,6 @@ from tawny.op import (
     Trait,
     register,
 )
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.scalar import Scalar, arguments
 from tawny.tree import items_of
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from tawny.array import Array, value_outside
 from tawny.errors import type_error
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.operator import public
 from tawny.ops import cumulative, reduction
 from tawny.ops.movement import reshape
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.tree import items_of
 
 REDUCE: Final[dict[str, Callable[..., Array]]] = {

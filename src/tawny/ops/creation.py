@@ -25,12 +25,12 @@ from tawny.array import (
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Overwrites, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.movement import BroadcastTo, Copy, reshape_node
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.rows import Rows, RowSlice
 from tawny.shape import Shape, as_int, as_shape
 

@@ -9,6 +9,7 @@ import math
 from typing import Any, Final
 
 from tawny.array import Array, Weak, wrap
+from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Constant, Node, make
 from tawny.op import (
     ELEMENTWISE,
@@ -36,7 +37,6 @@ from tawny.op import (
     real as real_rule,
 )
 from tawny.operator import elementwise
-from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.scalar import LN2, Prim, Scalar, call, select
 
 COMMUTATIVE = Trait.COMMUTATIVE
