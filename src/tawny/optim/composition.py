@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy
 
@@ -25,11 +25,9 @@ from tawny.bad_calls import check_words
 from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
 from tawny.node import Value
-from tawny.optim.clipping import Clipping
-from tawny.optim.directions import Direction
-from tawny.optim.momentum import Inertia
-from tawny.optim.regularisation import Regularisation
-from tawny.optim.structures import Number
+from tawny.optim.directions import GD, Direction
+from tawny.optim.parts import Clipping, Inertia, Regularisation
+from tawny.optim.structures import Number, cast_number
 from tawny.scopes import scope
 from tawny.tree import leaf_paths, leaves, map_leaves, map_together, unflatten
 
@@ -46,41 +44,11 @@ class RateInputs(NamedTuple):
     """How many steps were made before."""
 
 
-class RateRule(Protocol):
-    """How far to go along a direction; see `tawny.optim.rates`."""
-
-    def memory(self) -> tuple[str, ...]:
-        """Names of the arrays it remembers for each array of parameters."""
-        ...
-
-    def at(self, step: Array) -> Number:
-        """The rate after `step` steps."""
-        ...
-
-    def start_watch(self) -> dict[str, float]:
-        """The memory of losses before the first one; empty if the rule follows none."""
-        ...
-
-    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        """The memory of losses after this one."""
-        ...
-
-    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
-        """The rate after `step` steps whose losses left this memory."""
-        ...
-
-    def change(
-        self, now: RateInputs, memory: Mapping[str, Array]
-    ) -> tuple[Array, dict[str, Array]]:
-        """What to add to the parameters, and what to remember."""
-        ...
-
-
 @dataclass(frozen=True)
 class Parts:
     """What an optimiser is composed of."""
 
-    rate: RateRule
+    rate: Rate
     gradient: Direction
     momentum: Inertia | None = None
     regularisation: Regularisation | None = None
@@ -196,11 +164,45 @@ class Steps(ABC):
         return np.asarray(_rate_at(self.parts().rate, state), dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Rate(Steps):
+    """How far to go along a direction; alone, an optimiser with plain gradients."""
+
+    def parts(self) -> Parts:
+        return Parts(self, GD())
+
+    def memory(self) -> tuple[str, ...]:
+        """Names of the arrays it remembers for each array of parameters."""
+        return ()
+
+    @abstractmethod
+    def at(self, step: Array) -> Number:
+        """The rate after `step` steps."""
+
+    def start_watch(self) -> dict[str, float]:
+        """The memory of losses before the first one; empty if the rate follows none."""
+        return {}
+
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        """The memory of losses after this one."""
+        return {}
+
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        """The rate after `step` steps whose losses left this memory."""
+        return self.at(step)
+
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
+        """What to add to the parameters, and what to remember."""
+        return now.direction * cast_number(now.rate, now.direction.dtype), {}
+
+
 def _add(slope: Array, more: Array) -> Array:
     return slope + np.astype(more, slope.dtype)
 
 
-def _rate_at(rule: RateRule, state: Mapping[str, Any]) -> Number:
+def _rate_at(rule: Rate, state: Mapping[str, Any]) -> Number:
     """The rate of the next step."""
     step = np.asarray(state["step"])
     return rule.rate_from_watch(step, state["watch"]) if rule.start_watch() else rule.at(step)
@@ -264,7 +266,7 @@ def _add_change(weight: Any, change: Array, slope: Array) -> Array:
 
 
 def _changes(
-    rule: RateRule,
+    rule: Rate,
     rate: Number,
     step: Array,
     parameters: Any,

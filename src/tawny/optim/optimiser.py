@@ -8,13 +8,11 @@ from typing import Final, cast
 
 from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error
-from tawny.optim.clipping import Clipping
-from tawny.optim.composition import Parts, Steps
+from tawny.optim.composition import Parts, Rate, Steps
 from tawny.optim.descent import Descent
 from tawny.optim.directions import GD, Direction, Newton
-from tawny.optim.momentum import Inertia, Momentum, Nesterov
-from tawny.optim.rates import Adam, Constant, Rate, ScheduledRate
-from tawny.optim.regularisation import Regularisation
+from tawny.optim.parts import Clipping, Inertia, Momentum, Nesterov, Regularisation
+from tawny.optim.rates import Adam, Constant, ScheduledRate
 
 _RATE: Final = Adam()
 _GRADIENT: Final = GD()

@@ -8,7 +8,6 @@ first kind.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -20,44 +19,8 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import type_error, value_error
 from tawny.optim.arguments import check_count, check_fraction, check_not_negative
-from tawny.optim.composition import Parts, RateInputs, Steps
-from tawny.optim.directions import GD
+from tawny.optim.composition import Rate, RateInputs
 from tawny.optim.structures import Number, cast_number
-
-
-@dataclass(frozen=True)
-class Rate(Steps):
-    """A learning rate."""
-
-    def parts(self) -> Parts:
-        return Parts(self, GD())
-
-    def memory(self) -> tuple[str, ...]:
-        """Names of the arrays it remembers for each array of parameters."""
-        return ()
-
-    @abstractmethod
-    def at(self, step: Array) -> Number:
-        """The rate after `step` steps."""
-
-    def start_watch(self) -> dict[str, float]:
-        """The memory of losses before the first one; empty if the rate follows none."""
-        return {}
-
-    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        """The memory of losses after this one."""
-        return {}
-
-    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
-        """The rate after `step` steps whose losses left this memory."""
-        return self.at(step)
-
-    def change(
-        self, now: RateInputs, memory: Mapping[str, Array]
-    ) -> tuple[Array, dict[str, Array]]:
-        """What to add to the parameters, and what to remember."""
-        return now.direction * cast_number(now.rate, now.direction.dtype), {}
-
 
 # -------------------------------------------------------- by the step's number
 
