@@ -41,6 +41,9 @@ TWINS = {
 
 PHRASES = re.compile(
     r"\b[Ss]o (many|much|long|often|far)\b|^The same\b|^What it\b|^As `|^All of it"
+    r"|^(Its?|Those|These|That of)\b"  # of what stands before
+    r"|^Of [^,:]*\.$|^All of [^,:]*\.$"  # a part of a sentence
+    r"|^\.\.\.|(?<=[a-z]) ?\.\.\.$"  # that goes on in the next
 )
 
 

@@ -112,9 +112,9 @@ class Trait(enum.Flag):
     IMPURE = enum.auto()
     """Two nodes of this op are never merged and never evaluated early."""
     VOLATILE = enum.auto()
-    """Its value is made anew in every run of a program, whether or not its operands changed."""
+    """The value is made anew in every run of a program, whether or not the operands changed."""
     TRACED = enum.auto()
-    """It stands for an argument of a function that is being differentiated."""
+    """The node stands for an argument of a function that is being differentiated."""
 
 
 class Overwrites(enum.Enum):

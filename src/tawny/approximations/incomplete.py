@@ -119,9 +119,9 @@ def _stirling_rest(a: Array) -> Array:
 # --------------------------------------------------------------------------- gamma
 
 NEAR: Final = 1.5
-"""The greatest `x` for which the power series is used ..."""
+"""The greatest `x` for which the power series is used."""
 _SERIES: Final = 26
-"""... and the terms it needs there."""
+"""Terms of the power series, which give the last digit up to `NEAR`."""
 
 
 def gammainc(a: Array, x: Array) -> Array:

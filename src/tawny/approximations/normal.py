@@ -18,7 +18,7 @@ _ROOT_OF_TWO: Final = (1.4142135381698608, 2.420323419460857e-08, 1.434936932798
 """The root of 2 as a sum: of 24 bits, of 29, and the rest."""
 
 FURTHEST: Final = 40.0
-"""Here the share is 0 or 1 to float64."""
+"""Standard deviations from which on the share is 0 or 1 to float64."""
 
 
 def _beside(x: Array, near: Array) -> Array:
@@ -43,9 +43,9 @@ def ndtr(x: Array) -> Array:
 
 
 FAR_BELOW: Final = -5.0
-"""The greatest `x` for which a continued fraction gives the tail ..."""
+"""The greatest `x` for which a continued fraction gives the tail."""
 STEPS: Final = 24
-"""... and its steps for float64's last digit there."""
+"""Steps of the continued fraction, which give float64's last digit up to `FAR_BELOW`."""
 
 
 def mills(x: Array) -> Array:

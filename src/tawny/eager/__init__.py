@@ -140,7 +140,7 @@ class EagerPart:
         self._key = key
 
     def get(self) -> Any:
-        """The part."""
+        """The part of the array."""
         return _at("get")(self._array, self._key)
 
     def set(self, value: Any) -> Any:

@@ -44,7 +44,7 @@ class Block(NamedTuple):
     first: int
     """The first position at which it is in use."""
     last: int
-    """The last one."""
+    """The last position at which it is in use."""
     kind: BlockKind
     arrays: tuple[Array, ...]
     """The values that live there, each written over the one before."""
@@ -58,7 +58,7 @@ class PlannedStep(NamedTuple):
     offset: int
     """First byte of the result; of the first one if there are several."""
     bytes: int
-    """Of all results together; none for one that lies in a variable's memory."""
+    """Bytes of all results together; none for one that lies in a variable's memory."""
     over: Array | None
     """The operand the result is written over."""
     again: bool

@@ -102,9 +102,9 @@ class Program:
         )
         """Whether the outputs are one array and no structure."""
         self._unset = set(range(len(graph.variables)))
-        """The variables that have no value yet, by their numbers..."""
+        """Numbers of the variables that have no value yet."""
         self._bound: set[int] = set()
-        """... and those that lie in arrays of the caller's."""
+        """Numbers of the variables that lie in arrays of the caller's."""
         self._bits: list[int] = []
         """For each variable the bit that stands for a change of it, once one has a value."""
         self._updated = 0

@@ -35,7 +35,7 @@ class Stages(Sequence[StageRecord]):
         self._last = now
 
     def with_summary(self, summary: str) -> Stages:
-        """These stages, and a line that is printed below them."""
+        """The stages with a line that is printed below them."""
         return Stages(self._stages, summary)
 
     @overload

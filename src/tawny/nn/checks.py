@@ -97,7 +97,7 @@ class TargetCheck(ABC):
     """What the values of a loss's targets must be."""
 
     op: str
-    """The loss."""
+    """The name of the loss."""
 
     @abstractmethod
     def check(self, values: Value) -> None:

@@ -24,13 +24,13 @@ REDUCE: Final[dict[str, Callable[..., Array]]] = {
     "logical_and": reduction.all,
     "logical_or": reduction.any,
 }
-"""What `ufunc.reduce` is for each ufunc that has a reduction here."""
+"""The function that computes `ufunc.reduce`, by the name of the ufunc."""
 
 ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
     "add": cumulative.cumulative_sum,
     "multiply": cumulative.cumulative_prod,
 }
-"""What `ufunc.accumulate` is."""
+"""The function that computes `ufunc.accumulate`, by the name of the ufunc."""
 
 
 NOT_GIVEN: Final = np._NoValue  # pyright: ignore[reportPrivateUsage]

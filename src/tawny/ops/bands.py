@@ -93,7 +93,7 @@ class Bands(Op, name="bands", saved=False, arity=None, gradient=Gradient.NONE):
         return self.body.may_fail()
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
-        """That of all steps of all bands: rows around a band are computed for each."""
+        """The cost of all steps of all bands: rows around a band are computed for each."""
         return sum_costs(
             step.op.cost((step.shape, step.dtype), [band.body.type_of(i) for i in step.inputs])
             for band in self.bands

@@ -143,7 +143,7 @@ class Fold(AlongAxis, name="fold", arity=None, traits=Trait.IMPURE, gradient=Gra
 
 
 class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient.NONE):
-    """All of a user's function's results along an axis; the first element starts it."""
+    """Running results of a user's function along an axis; the first element starts it."""
 
 
 class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE):

@@ -102,7 +102,7 @@ class Extremum(Reduction):
         return super().infer_shape(shape)
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
-        """Those that share the extreme share the cotangent, equally; if it is NaN none has any."""
+        """Elements that share the extreme share the cotangent; a NaN extreme gives none."""
         extreme = e.equal(x, self.keep_axes(result, x))
         count = make(Sum(self.axes, True, x.dtype), (extreme.node,))
         return e.where(extreme, e.divide(self.keep_axes(cotangent, x), wrap(count)), 0)

@@ -35,7 +35,7 @@ class Result:
     x: Any
     """The parameters, in the structure they came in."""
     value: float
-    """The function there."""
+    """The value of the function at `x`."""
     slope: float
     """The greatest magnitude of the gradient's elements: at x if a line was searched or it
     converged, else before the last step."""

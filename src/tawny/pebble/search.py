@@ -153,7 +153,7 @@ class Turn(NamedTuple):
     highest: int
     """The weight while it is made."""
     weight: int
-    """The weight afterwards."""
+    """The weight after it is made."""
 
 
 def least_space_once(board: Board) -> tuple[Move, ...]:

@@ -61,7 +61,7 @@ def _is_joined(node: Node, readers: Sequence[Node], outputs: Collection[Node]) -
 
 
 def _no_larger(found: Sequence[Node]) -> list[Node]:
-    """Those of the joined arrays whose pieces keep no more memory than these arrays have.
+    """The joined arrays whose pieces keep no more memory than these arrays have.
 
     A piece that is a view keeps all of what it is a view of.
     """

@@ -39,9 +39,9 @@ class NativeSegment(NamedTuple):
     entries: Cells
     length: int
     call: memoryview
-    """The cells of the call..."""
+    """The cells of the call."""
     address: int
-    """... and where they lie."""
+    """Where the cells of the call lie."""
     callback: StepThunk | None
     long: bool = False
     """Whether it is run so that it can be stopped."""
@@ -54,9 +54,9 @@ class Route(NamedTuple):
     segments: tuple[NativeSegment, ...]
     calls_back: bool
     before: tuple[NativeSegment, ...]
-    """What comes before the last call of a run with its updates..."""
+    """What comes before the last call of a run with its updates."""
     ending: NativeSegment
-    """... and that call."""
+    """The last call of a run with its updates."""
 
 
 class CpuExecutable(HostMemory):
@@ -248,7 +248,7 @@ class CpuExecutable(HostMemory):
         return [self._segment(run)] if run else []
 
     def _segment(self, run: Sequence[int] | Cells, *, long: bool = False) -> NativeSegment:
-        """These entries, run by one call."""
+        """A segment that runs these entries by one call."""
         table, cells = self._table, np.array(run, np.int64)
         where = address(cells), len(cells), self._pool.state, table.turns_address
         call = np.array([table.address, *where, 1], np.int64)

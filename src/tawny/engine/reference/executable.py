@@ -49,7 +49,7 @@ class ReferenceExecutable(HostMemory):
         self.completed_runs += 1
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
-        """Run once."""
+        """Run the steps at these positions once."""
         del most
         self.run(positions, draw)
         self.update()

@@ -27,7 +27,7 @@ def _apply(op: Op, dtype: DType, operands: Sequence[Value]) -> Value:
 
 @kernel(Group)
 def group(op: Group, *operands: Value) -> Any:
-    """Step by step."""
+    """A body, step by step."""
     return _run_body(op.body, operands)
 
 

@@ -25,7 +25,7 @@ def reshape(op: Reshape, x: Value) -> Value:
 
 @kernel(Transpose)
 def transpose(op: Transpose, x: Value) -> Value:
-    """A view."""
+    """A view of `x`."""
     return x.transpose(op.axes)
 
 
@@ -69,7 +69,7 @@ def pad(op: Pad, x: Value, fill: Value) -> Value:
 
 @kernel(Diagonal)
 def diagonal(op: Diagonal, x: Value) -> Value:
-    """A read-only view."""
+    """A read-only view of `x`."""
     return np.diagonal(x, op.offset, -2, -1)
 
 
@@ -108,7 +108,7 @@ def places(op: CheckedIndices, x: Value) -> Value:
 
 @kernel(Slice)
 def slice_(op: Slice, x: Value) -> Value:
-    """A view."""
+    """A view of `x`."""
     return x[_slices(op.ranges)]
 
 

@@ -69,11 +69,11 @@ class BandCandidate(NamedTuple):
 
     steps: frozenset[Node]
     copies: frozenset[Node] = frozenset()
-    """Those that are computed again: others read what was computed before."""
+    """Steps that are computed again: others read what was computed before."""
 
 
 class BandCut(NamedTuple):
-    """Steps as bands."""
+    """Steps that one node computes in bands."""
 
     steps: tuple[Node, ...]
     bands: Node

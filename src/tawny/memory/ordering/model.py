@@ -27,7 +27,7 @@ class OrderingModel:
     bytes_written: list[int]
     """Bytes that each step writes, its scratch included."""
     bytes_surviving: list[int]
-    """Of these the bytes that outlive the step."""
+    """Bytes that each step writes and that outlive it."""
     in_place_pairs: list[tuple[tuple[int, int], ...]]
     """Pairs (cell, output) of each step that may be in place, if the cell dies there."""
     size: list[int]

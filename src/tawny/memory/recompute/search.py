@@ -99,11 +99,11 @@ class RecomputeSearch:
         """Forget what was found for another question."""
         self.relaxations: list[Relaxation] = []
         self.attempts: dict[tuple[int, int, int], Attempt] = {}
-        """By order, method and limit."""
+        """What was tried, by order, method and limit."""
         self.counted: set[int] = set()
         """The orders whose chains are counted as work."""
         self.layouts: dict[tuple[int, ...], ArenaLayout] = {}
-        """By sequence."""
+        """Layouts by their sequence of steps."""
         self.work = 0
 
     def layout(self, sequence: Sequence[int]) -> ArenaLayout:

@@ -159,7 +159,7 @@ def _anchors(
     needs: Sequence[tuple[int, ...]],
     again: Sequence[bool],
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """`Tables.anchors` and `Tables.anchor_bits`."""
+    """The fields `anchors` and `anchor_bits` of `Tables`."""
     found = [0] * len(problem.values)
     bits: dict[int, int] = {}
     for s in topological_order(problem):

@@ -211,7 +211,7 @@ TORCH: Final[Table] = {
         "output.bias": _from_name("out_proj.bias"),
     },
 }
-"""PyTorch's."""
+"""Conversions of the layers of PyTorch."""
 
 _KERAS_NORM: Final = {"scale": _from_name("gamma"), "shift": _from_name("beta")}
 
@@ -246,7 +246,7 @@ KERAS: Final[Table] = {
         "output.bias": _from_name("attention_output.bias"),
     },
 }
-"""Those of Keras."""
+"""Conversions of the layers of Keras."""
 
 
 def rule_for(table: Table, module: Module, name: str) -> LayoutRule | None:

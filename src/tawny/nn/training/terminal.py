@@ -32,10 +32,10 @@ class NoProgress:
     """Shows nothing."""
 
     def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
-        """Nothing."""
+        """Show nothing."""
 
 
 @final

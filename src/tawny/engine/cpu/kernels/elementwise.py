@@ -83,13 +83,13 @@ SHARED_WORK: Final = 30_000
 """Vector instructions from which the work is shared by threads."""
 
 LOOP: Final = 10
-"""Instructions of a loop around the steps, ..."""
+"""Instructions of a loop around the steps."""
 
 PLACE: Final = 3
-"""... of loading or storing a vector, ..."""
+"""Instructions of loading or storing a vector."""
 
 FUNCTION: Final = 50
-"""... and of a mathematical function: the middle of what the generators of float32 write."""
+"""Instructions of a mathematical function: the middle of what the generators of float32 write."""
 
 
 class LoopVariant(NamedTuple):

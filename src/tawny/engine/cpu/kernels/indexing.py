@@ -31,7 +31,7 @@ class GatherSpec(NamedTuple):
     """The first operand; or several, which are one after the other along axis 0, and then this is
     the axis that is indexed, and its place is 0."""
     indices: tuple[ArrayLayout, ...]
-    """All of one shape."""
+    """Index arrays, all of one shape."""
     axes: tuple[int, ...]
     place: int
 

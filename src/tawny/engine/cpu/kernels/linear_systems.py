@@ -47,7 +47,7 @@ class MatrixStack(NamedTuple):
 
     @property
     def dtypes(self) -> tuple[DType, ...]:
-        """Of each array."""
+        """The dtype of each array."""
         return tuple([a.dtype for a in self.arrays])
 
     def parameters(self, *sizes: int) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ BLOCK: Final = 4
 
 
 class PoolingKind(Enum):
-    """Which kernel."""
+    """Kernels of pooling."""
 
     MAX = "max"
     MEAN = "mean"

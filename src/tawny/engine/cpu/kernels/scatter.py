@@ -45,7 +45,7 @@ class ScatterSpec(NamedTuple):
     value: ArrayLayout
     """Broadcast to the shape of the part."""
     indices: tuple[ArrayLayout, ...]
-    """All of one shape."""
+    """Index arrays, all of one shape."""
     ranges: tuple[Range, ...]
     """For each axis of the result start, length and step of the part."""
     axes: tuple[int, ...]

@@ -23,7 +23,7 @@ from tawny.engine.llvm.scalar.numbers import storage_type
 SYMBOL: Final = "suppress"
 
 COLUMNS: Final = 6
-"""Of a kept box: top, left, bottom, right, area, class."""
+"""Numbers of a kept box: top, left, bottom, right, area, class."""
 
 
 class SuppressionLimits(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tawny.engine.llvm.ir.builder import Function, Value
 
 Body = Callable[[list[Value], list[Value]], Sequence[Value]]
-"""Of indices and carried values: those for the next round."""
+"""Gives the values carried to the next round, from indices and the values carried to this one."""
 
 
 def worker_share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:

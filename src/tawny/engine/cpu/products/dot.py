@@ -67,7 +67,7 @@ class DotForm:
 
     @property
     def heights(self) -> tuple[int, ...]:
-        """Of groups of rows, the tallest first."""
+        """Rows of each group of rows, the tallest first."""
         return (self.rows, self.rows - 1) if self.uneven else (self.rows,)
 
 

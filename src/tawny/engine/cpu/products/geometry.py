@@ -22,9 +22,9 @@ class Sweep:
     axes: tuple[WindowAxis, ...]
     groups: int
     channels: int
-    """Of a group."""
+    """Channels of a group."""
     outputs: int
-    """Of a group."""
+    """Outputs of a group."""
     a_batch: int
     c_batch: int
     a_step: int

@@ -52,9 +52,9 @@ class Groups(RowSource):
 
     rank: int
     channels: int
-    """Of a group."""
+    """Channels of a group."""
     outputs: int
-    """Of a group."""
+    """Outputs of a group."""
 
     @property
     def numbers(self) -> tuple[str, ...]:

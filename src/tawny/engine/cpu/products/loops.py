@@ -77,15 +77,15 @@ class _Bases:
     residual: Value
     bias: Value
     begins: Value
-    """Whether it is the first slice of the common axis..."""
+    """Whether the slice of the common axis is the first."""
     ends: Value
-    """... or the last one."""
+    """Whether the slice of the common axis is the last."""
     packs: Value
     """Whether the worker packs what comes next of the right matrix: the next slice or chunk."""
     following: Value
-    """Where that matrix begins then..."""
+    """Where the right matrix begins in the next slice or chunk."""
     later: Value
-    """... and by how many blocks of columns the chunk is further on."""
+    """By how many blocks of columns the next chunk is further on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _transpose(layout: ArrayLayout) -> _View:
 
 
 def _simplify(found: Matrices, item: int) -> Matrices:
-    """These products with as few axes as can be."""
+    """Products with as few axes as can be."""
     found = replace(found, stack=tuple([axis for axis in found.stack if axis.size != 1]))
     if found.columns == 1 and found.rows != 1:
         found = _with_one_row(found)

@@ -31,7 +31,7 @@ COPY_BYTES: Final = 2**17
 """What is copied at a time stays in the second cache; from `benchmarks/cpu_groups.py`."""
 
 TOGETHER_BYTES: Final = 2**7
-"""Of each pixel this many bytes are copied at a time; from `benchmarks/cpu_groups.py`."""
+"""Bytes of each pixel that are copied at a time; from `benchmarks/cpu_groups.py`."""
 
 
 class Tap(NamedTuple):
@@ -54,7 +54,7 @@ class Segments(RowSource):
     """Segments of lines, as tiles see them in the copy."""
 
     channels: int
-    """Of a group."""
+    """Channels of a group."""
     together: int
     """How many groups are copied at a time."""
     length: int
@@ -292,7 +292,7 @@ class SegmentSweep:
 
     @property
     def vectors(self) -> int:
-        """Of a group's outputs."""
+        """Vectors of a group's outputs."""
         return self.sweep.outputs // (self.source.together * self.element.lanes)
 
     def blocking(self, workers: int, panels: Panels, order: Order) -> Blocking:
@@ -316,7 +316,7 @@ class SegmentSweep:
 
     @property
     def _line_bytes(self) -> int:
-        """Of a copied line of one group."""
+        """Bytes of a copied line of one group."""
         return _count_seen(self.sweep.axes[1]) * self.source.channels * self.element.nbytes
 
     def plane(self, blocking: Blocking) -> int:

@@ -135,7 +135,7 @@ class TileCode:
     tile: RegisterTile
     numbers: Numbers
     masks: Sequence[Value | None]
-    """Of each vector of columns."""
+    """The mask of each vector of columns."""
     left: Value
     panel: Value
     """Where the block of the common axis begins in the panel."""
@@ -223,7 +223,7 @@ class FinishCode:
     element: Element
     epilogue: TileEpilogue
     vectors: int
-    """Of a row of the tile."""
+    """Vectors of a row of the tile."""
     numbers: Numbers
     masks: Sequence[Value | None]
     sums: Value
@@ -235,9 +235,9 @@ class FinishCode:
     rows: Value
     columns: Value
     ungathered: Value
-    """Where the left matrix lies, from its last slice on..."""
+    """Where the left matrix lies, from its last slice on."""
     unpacked: Value
-    """... and where the right one's columns lie, likewise, if they are packed in this run."""
+    """Where the right matrix lies, from its last slice on, if it is packed in this run."""
     packed: Value
     """Where the panel lies, of the last slice."""
 
@@ -455,5 +455,5 @@ def names_of(source: RowSource) -> Names:
 
 
 def numbers_at(source: RowSource, f: Function, address: Value) -> Numbers:
-    """Those numbers, which lie at an address."""
+    """The numbers of a source of rows, which lie at an address."""
     return Numbers(f, names_of(source), address)

@@ -20,7 +20,7 @@ from tawny.ops.systems import Det, Inv, Slogdet, Solve, SolveTriangular
 
 @native(Solve)
 def solve(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """By elimination."""
+    """Systems of equations by elimination."""
     del node
     matrices, columns = _systems(operands, results[0])
     return _fallible(matrices, lambda m: elimination_kernel("solve", m, columns))
@@ -50,7 +50,7 @@ def slogdet(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
 
 @native(Cholesky)
 def cholesky(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """Row by row."""
+    """Triangular factors, row by row."""
     assert isinstance(node.op, Cholesky)
     upper = node.op.upper
     return _fallible(_matrices(operands, results), lambda m: cholesky_kernel(m, upper=upper))

@@ -103,7 +103,7 @@ def argsort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
 def searchsorted(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    """By bisection."""
+    """Places in a sorted array by bisection."""
     del results
     assert isinstance(node.op, SearchSorted)
     found = search_kernel(*operands, right=node.op.right, edges=False)
@@ -133,7 +133,7 @@ def isin(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
 def non_maximum_suppression(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    """Among all boxes."""
+    """Boxes that no better one overlaps."""
     del results
     op = node.op
     assert isinstance(op, NonMaximumSuppression)
@@ -146,7 +146,7 @@ def non_maximum_suppression(
 def suppression_by_class(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    """Among boxes of the same class."""
+    """Boxes that no better one of their class overlaps."""
     del results
     op = node.op
     assert isinstance(op, SuppressionByClass)

@@ -290,7 +290,7 @@ class Function:
         return self.intrinsic("fma", a.type, a, a.of(b), a.of(c))
 
     def unary(self, name: str, x: Value) -> Value:
-        """An intrinsic of one argument: sqrt, fabs, floor, ceil, trunc, rint, roundeven ..."""
+        """An intrinsic of one argument, such as sqrt, fabs, floor, ceil, trunc, rint, roundeven."""
         return self.intrinsic(name, x.type, x)
 
     def sqrt(self, x: Value) -> Value:

@@ -23,7 +23,7 @@ class Type(NamedTuple):
         return Type(self.element, lanes)
 
     def like(self, other: Type) -> Type:
-        """Its element with the lanes of another type."""
+        """The type of the element with the lanes of another type."""
         return Type(self.element, other.lanes)
 
     @property
@@ -48,7 +48,7 @@ class Type(NamedTuple):
 
     @property
     def intrinsic_suffix(self) -> str:
-        """Its name as LLVM writes it in the names of intrinsics."""
+        """The name of the type in LLVM's names of intrinsics."""
         return (f"v{self.lanes}" if self.lanes else "") + _intrinsic_name(self.element)
 
 

@@ -17,9 +17,9 @@ class Range:
     """Where numbers of one format must be scaled, by powers of two."""
 
     large: float
-    """exp is near the end of the range..."""
+    """The argument from which on exp is near the end of the range."""
     shift: float
-    """... so that much is taken off its argument."""
+    """What is taken off an argument near the end of the range."""
     huge: float
     """Sums of two such numbers overflow."""
     tiny: float

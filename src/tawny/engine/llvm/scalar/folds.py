@@ -153,13 +153,13 @@ class ArgExtremumFold(ReductionFold):
         return f.select(total.imag.equals(_greatest(self.counted)), 0, total.imag)
 
     def store_partial(self, f: Function, number: Number, place: Value) -> None:
-        """Elements, then places."""
+        """Elements of a partial result in memory, and behind them their places."""
         assert isinstance(number, Pair)
         store_slot(f, self.dtype, number.real, place)
         store_slot(f, self.counted, number.imag, self._places(f, place, lanes_of(number)))
 
     def load_partial(self, f: Function, place: Value, lanes: int) -> Number:
-        """Elements, then places."""
+        """Elements of a partial result in memory, and behind them their places."""
         found = load_slot(f, self.dtype, place, lanes)
         return Pair(
             real(found), real(load_slot(f, self.counted, self._places(f, place, lanes), lanes))

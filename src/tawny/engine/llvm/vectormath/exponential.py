@@ -102,7 +102,7 @@ CONSTANTS: Final[dict[Type, Exponential]] = {
 
 
 def constants(x: Value) -> Exponential:
-    """Those of a value's format."""
+    """The constants of a value's format."""
     return CONSTANTS[x.type.scalar]
 
 

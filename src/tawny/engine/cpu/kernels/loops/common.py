@@ -51,11 +51,11 @@ class AccessKind(enum.Enum):
     RUN = 1
     """Neighbours in memory are neighbours in the loop."""
     GATHERED = 2
-    """Anywhere."""
+    """Elements lie anywhere, and are gathered."""
     COUNTED = 3
-    """No elements: an address is the number of a place, and neighbours are one apart..."""
+    """No elements: an address is the number of a place, and neighbours are one apart."""
     NUMBERED = 4
-    """... or have the same number all along."""
+    """No elements: an address is the number of a place, the same all along."""
 
 
 class ArrayAccess(NamedTuple):

@@ -67,7 +67,7 @@ class _TileWriter:
         self.buffers = f.emit(PTR, f"alloca i8, {shape.reads * _TILE_BYTES}, align 64")
 
     def write(self) -> None:
-        """Strips, tiles, rows."""
+        """Write loops over strips, over the tiles of each, and over the rows of these."""
         f = self.f
         size = f.load(I64, f.element(self.sizes, self.last, I64))
         across = (size + (TILE_ROWS - 1)).unsigned_over(TILE_ROWS)

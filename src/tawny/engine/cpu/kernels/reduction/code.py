@@ -77,7 +77,7 @@ class ReductionCode(NamedTuple):
 
 
 Numbers = dict[int, Number]
-"""Numbers of items."""
+"""The numbers that items hold."""
 
 
 class RowValues:
@@ -85,7 +85,7 @@ class RowValues:
 
     def __init__(self, bases: Sequence[Value], counts: Sequence[Value | None]) -> None:
         self.bases = bases
-        """For each read and result."""
+        """Where each read and result begins."""
         self.counts = counts
         """For each vector of rows how many of its lanes are rows; None where rows are scalars."""
         self.numbers: list[Numbers] = [{} for _ in counts]

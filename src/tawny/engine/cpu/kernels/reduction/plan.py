@@ -119,7 +119,7 @@ class _Axes(NamedTuple):
 
     sizes: Shape
     strides: tuple[tuple[int, ...], ...]
-    """For each array."""
+    """The strides of each array."""
 
     @staticmethod
     def of(axes: Sequence[int], space: Shape, moves: Sequence[tuple[int, ...]]) -> _Axes:

@@ -20,10 +20,10 @@ from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import signed_key
 
 LONGEST: Final = 256
-"""Elements of a row at most..."""
+"""Elements of the longest row that is sorted by ranks."""
 
 LONGEST_BYTES: Final = 1024
-"""... and their bytes: with fewer lanes it takes longer."""
+"""Bytes of the longest row that is sorted by ranks: with fewer lanes it takes longer."""
 
 SHARED_COMPARISONS: Final = 1 << 18
 """Threads share the work only of more comparisons."""
