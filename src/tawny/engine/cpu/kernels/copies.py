@@ -198,10 +198,7 @@ def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -
     f.block(other)
     f.jump_if(stride.equals(nbytes), dense, others)
     f.block(dense)
-    f.module.declarations["llvm.memmove.p0.p0.i64"] = (
-        "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)"
-    )
-    f.effect(f"call void @llvm.memmove.p0.p0.i64({target}, {source}, {count * nbytes}, i1 false)")
+    f.move(target, source, count * nbytes)
     f.jump(end)
     f.block(others)
     f.jump_if(stride.equals(0), filled, single)

@@ -117,7 +117,7 @@ def _library(module: Module, addresses: int) -> None:
         tall_at, low_at, row_at = (settings[name] for name in ("tall_at", "low_at", "row_at"))
         share = f.minimum(workers, settings["slots"])
         own = f.cell(row, addresses - 1) + worker * settings["slot_bytes"]
-        cells = f.emit(PTR, f"inttoptr {own + row_at} to ptr")
+        cells = f.convert("inttoptr", own + row_at, PTR)
         first = f.select(worker < share, worker, panels)
         with f.loop(first, panels, share) as panel:
             before = panel.index * rows + f.minimum(panel.index, tall)

@@ -10,7 +10,6 @@ The loops are compiled once: products bring the numbers of `NUMBERS`, functions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -148,10 +147,6 @@ class _Share:
         place = strip * len(TILE_FUNCTIONS) + n.names[name]
         return f.load(PTR, f.element(n.address, place, I64), 8)
 
-    def _call(self, function: Value, arguments: Sequence[Value]) -> None:
-        """Call a function that is found at run time."""
-        self.f.effect(f"call void {function.text}({', '.join(map(repr, arguments))})")
-
     def write(self) -> None:
         """All tasks of the worker, in order."""
         f, n = self.f, self.numbers
@@ -206,7 +201,7 @@ class _Share:
             source = f.offset(bases.right, block.index * n["columns"] * n["b_column"])
             panel = self._panel(bases, block.index, first)
             arguments = n.address, source, panel, strip.numbers["columns"]
-            self._call(self._function("pack", strip.number), arguments)
+            self.f.call_address(self._function("pack", strip.number), *arguments)
 
     def _panel(self, bases: _Bases, block: Value, origin: Value) -> Value:
         """Where the panel of a block is; `origin` is the first block that was packed."""
@@ -256,8 +251,7 @@ class _Share:
         def copied() -> list[Value]:
             rows = self._start(strip, first), self._start(strip, last)
             room = f.offset(self.slot, n["rows_at"])
-            given = ", ".join(map(repr, (n.address, bases.left, *rows, room)))
-            return [f.emit(PTR, f"call ptr {gather.text}({given})")]
+            return [f.call_address(gather, n.address, bases.left, *rows, room, returns=PTR)]
 
         return f.either(gather.differs(self.null), copied, lambda: [bases.left])[0]
 
@@ -278,8 +272,7 @@ class _Share:
         """Whether nobody asked the product to stop."""
         f = self.f
         stop = f.cell(self.numbers.address, self.numbers.names["stop"], PTR)
-        numbers = f.emit(I64, f"load atomic i64, ptr {stop.text} monotonic, align 8")
-        return numbers.equals(0)
+        return f.load_atomic(I64, stop, "monotonic").equals(0)
 
     def _tiles(self, group: _TileBlock, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
@@ -328,11 +321,11 @@ class _Share:
             given["ahead"] = f.select(exists, ahead + vector, 0)
             given["fetch"] = f.select(fetches & exists, f.offset(following, vector), self.null)
             own = f.select(tile.index < strip.numbers["tall"], tall, short)
-            self._call(own, [given[name] for name in TILE_ARGUMENTS])
+            self.f.call_address(own, *[given[name] for name in TILE_ARGUMENTS])
             with f.when(finishes & at_end & bases.ends):
                 rows = self._start(strip, tile.index + 1) - given["start"]
                 numbers = {**given, **lie, "sums": sums, "rows": rows}
-                self._call(finish, [numbers[name] for name in FINISH_ARGUMENTS])
+                self.f.call_address(finish, *[numbers[name] for name in FINISH_ARGUMENTS])
 
     def _ahead(self, strip: _StripNumbers, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""

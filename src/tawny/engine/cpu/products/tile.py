@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.llvm.ir.builder import I64, Function, Value
+from tawny.engine.llvm.ir.builder import I32, I64, PTR, VOID, Function, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.vectormath.common import any_lane
 
@@ -180,8 +180,8 @@ SECOND_CACHE: Final = 2
 
 def prefetch(f: Function, address: Value, cache: int) -> None:
     """Fetch a cache line into one of the caches, without waiting for it."""
-    f.module.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 {cache}, i32 1)")
+    settings = [f.constant(I32, n) for n in (0, cache, 1)]
+    f.intrinsic("prefetch", VOID, address, *settings, overload=(PTR,))
 
 
 def evenly_spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:

@@ -365,8 +365,7 @@ class RowSource(ABC):
 def zeros(f: Function, nbytes: int) -> Value:
     """Where `nbytes` zeros are, an equal number for all functions of a module."""
     if f.module.first_time("zeros"):
-        kind = f"[{nbytes} x i8]"
-        f.module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
+        f.module.zeros("zeros", nbytes)
     return f.global_address("zeros")
 
 

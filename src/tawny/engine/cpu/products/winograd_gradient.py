@@ -158,8 +158,7 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
 @lazy_library
 def _library(module: Module, element: Element, vectors: int, rest: int) -> None:
     """The code for blocks of columns `vectors` wide, and for the `rest` of the columns."""
-    kind = f"[{MOST_ROWS * element.nbytes + widest() * element.vector_bytes} x i8]"
-    module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
+    module.zeros("zeros", MOST_ROWS * element.nbytes + widest() * element.vector_bytes)
     for number in sorted({vectors, rest or vectors}):
         for rows in (tallest(widest()), tallest(widest()) - 1):
             _declare_tile(module, element, RegisterTile(rows, number))

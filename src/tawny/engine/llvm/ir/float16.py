@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tawny.engine.llvm.ir.values import F16, F32, F64, I16, I32, Value
 
 if TYPE_CHECKING:
-    from tawny.engine.llvm.ir.builder import Function
+    from tawny.engine.llvm.ir.instructions import Instructions
 
 _SIGN: Final = 0x8000
 _INFINITY: Final = 0x7C00
@@ -21,7 +21,7 @@ _SHIFT: Final = 13
 """Bits after the point that float32 has more than float16."""
 
 
-def widen(f: Function, value: Value) -> Value:
+def widen(f: Instructions, value: Value) -> Value:
     """float16 as float32, exactly."""
     bits = f.convert("zext", f.bits(value), I32)
     size = bits & (_SIGN - 1)
@@ -33,7 +33,7 @@ def widen(f: Function, value: Value) -> Value:
     return f.bitcast(found, F32.like(found.type))
 
 
-def narrow(f: Function, value: Value) -> Value:
+def narrow(f: Instructions, value: Value) -> Value:
     """float32 as float16, rounded to the nearest, of two the even one."""
     bits = f.bits(value)
     size = bits & 0x7FFFFFFF
@@ -49,7 +49,7 @@ def narrow(f: Function, value: Value) -> Value:
     return f.bitcast(f.convert("trunc", signed, I16), F16.like(value.type))
 
 
-def round_to_odd(f: Function, value: Value) -> Value:
+def round_to_odd(f: Instructions, value: Value) -> Value:
     """A float64 as float32; where that is not exact, the neighbour whose last bit is set.
 
     Rounding it once more, to float16, then gives what rounding once would.

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from tawny.engine.llvm.ir.builder import Function
+    from tawny.engine.llvm.ir.instructions import Instructions
 
 
 class Type(NamedTuple):
@@ -121,7 +121,7 @@ class Value:
 
     __slots__ = ("code", "text", "type")
 
-    def __init__(self, code: Function, type: Type, text: str) -> None:
+    def __init__(self, code: Instructions, type: Type, text: str) -> None:
         self.code = code
         self.type = type
         self.text = text

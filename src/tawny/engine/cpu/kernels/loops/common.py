@@ -274,7 +274,7 @@ def _blocks(
     listed = list_places(f, row, shape)
     rank, sizes = f.load(I64, parameters), f.element(parameters, 1, I64)
     bytes_each = BLOCK * 16
-    buffers = f.emit(PTR, f"alloca i8, {shape.reads * bytes_each}, align 64")
+    buffers = f.stack_array(shape.reads * bytes_each)
     with f.loop(low, high, BLOCK) as block:
         start, count = block.index, f.minimum(high - block.index, BLOCK)
         first = f.element(sizes, rank, I64)

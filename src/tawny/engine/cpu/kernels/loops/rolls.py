@@ -79,7 +79,7 @@ class _RollWriter:
         self.turned = f.stack_buffer(8 * MOST_PLACES)
         """Reads that do not lie along a row as the results do, by their numbers."""
         self.turns = self._list_turned()
-        self.buffers = f.emit(PTR, f"alloca i8, {shape.reads * _BUFFER}, align 64")
+        self.buffers = f.stack_array(shape.reads * _BUFFER)
 
     def _list_turned(self) -> Value:
         """List the reads that are turned; how many there are."""

@@ -64,7 +64,7 @@ class _TileWriter:
         self.digits = f.stack_buffer(8 * MOST_AXES)
         """Places on the outer axes of a strip's first row."""
         self.listed = f.stack_buffer(8 * MOST_PLACES)
-        self.buffers = f.emit(PTR, f"alloca i8, {shape.reads * _TILE_BYTES}, align 64")
+        self.buffers = f.stack_array(shape.reads * _TILE_BYTES)
 
     def write(self) -> None:
         """Write loops over strips, over the tiles of each, and over the rows of these."""
