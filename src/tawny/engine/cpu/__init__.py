@@ -91,7 +91,7 @@ def _start_loading() -> None:
 
 def _load() -> None:
     if _compiles() and unavailable() is None:
-        pool_library()
+        _ = pool_library().code
 
 
 class CpuEngine:

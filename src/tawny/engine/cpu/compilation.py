@@ -70,7 +70,7 @@ def _compile(missing: Sequence[Library]) -> dict[Library, Exception]:
             suppress(RuntimeError),  # no more threads: the rest is made below
             futures.ThreadPoolExecutor(threads + 1) as pool,
         ):
-            pool.submit(pool_library)
+            pool.submit(lambda: pool_library().code)
             for _ in pool.map(make, missing):
                 pass
     for library in missing:

@@ -22,115 +22,22 @@ from functools import cache
 from typing import Final
 
 from tawny.engine.cpu.threads.pool_code import ENTER
-from tawny.engine.llvm.runtime.library import compile_ir
+from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Value
+from tawny.engine.llvm.runtime.library import lazy_library
 
+KERNEL, ROW, MOST, STATUS, SITE = range(5)
 ENTRY: Final = 5
-"""Cells of an entry."""
+"""Cells of an entry, and how many they are."""
 
 SITES: Final = 16
 """Places that call kernels: number 0 any, the others those that run alone and never fail."""
 
-TURNS: Final = 5
-"""A call has cells for the addresses of table and entries, how many, the pool's memory, where turns
-are counted, and how many to run: that is the cell of this number."""
+TABLE, ENTRIES, COUNT, POOL, STATE, TURNS = range(6)
+"""Cells of a call: the addresses of table and entries, how many, the pool's memory, where turns are
+counted, and how many to run."""
 
-IR: Final = """
-define i64 @run(ptr %call) "no-jump-tables"="true" {{
-entry:
-  %table = load ptr, ptr %call
-  %entries_place = getelementptr i64, ptr %call, i64 1
-  %entries = load ptr, ptr %entries_place
-  %count_place = getelementptr i64, ptr %call, i64 2
-  %count = load i64, ptr %count_place
-  %pool_place = getelementptr i64, ptr %call, i64 3
-  %pool = load ptr, ptr %pool_place
-  %state_place = getelementptr i64, ptr %call, i64 4
-  %state = load ptr, ptr %state_place
-  %turns_place = getelementptr i64, ptr %call, i64 5
-  %turns = load i64, ptr %turns_place
-  %at = getelementptr i8, ptr %pool, i64 {ENTER}
-  %enter = load ptr, ptr %at
-  %draw_place = getelementptr i64, ptr %state, i64 1
-  %cells_place = getelementptr i64, ptr %state, i64 2
-  %list_place = getelementptr i64, ptr %state, i64 3
-  %some = icmp sgt i64 %count, 0
-  %counted = icmp sgt i64 %turns, 0
-  br i1 %counted, label %again, label %begin
-again:
-  %turn = phi i64 [0, %entry], [%following, %complete]
-  %draw = load i64, ptr %draw_place
-  %cells = load i64, ptr %cells_place
-  %drawn = icmp sgt i64 %cells, 0
-  br i1 %drawn, label %tell, label %begin
-tell:
-  %cell = phi i64 [0, %again], [%cell_after, %tell]
-  %list = load ptr, ptr %list_place
-  %listed = getelementptr ptr, ptr %list, i64 %cell
-  %target = load ptr, ptr %listed
-  store i64 %draw, ptr %target
-  %cell_after = add i64 %cell, 1
-  %more_cells = icmp slt i64 %cell_after, %cells
-  br i1 %more_cells, label %tell, label %begin
-begin:
-  %round = phi i64 [0, %entry], [%turn, %again], [%turn, %tell]
-  br i1 %some, label %step, label %done
-step:
-  %number = phi i64 [0, %begin], [%next, %on]
-  %where = getelementptr i64, ptr %entries, i64 %number
-  %entry_number = load i64, ptr %where
-  %place = getelementptr {{ ptr, ptr, i64, ptr, i64 }}, ptr %table, i64 %entry_number
-  %row_place = getelementptr i64, ptr %place, i64 1
-  %most_place = getelementptr i64, ptr %place, i64 2
-  %status_place = getelementptr i64, ptr %place, i64 3
-  %site_place = getelementptr i64, ptr %place, i64 4
-  %kernel = load ptr, ptr %place
-  %row = load ptr, ptr %row_place
-  %site = load i64, ptr %site_place
-{SITES}
-site0:
-  %most = load i64, ptr %most_place
-  %parallel = icmp ne i64 %most, 0
-  br i1 %parallel, label %together, label %alone
-alone:
-  call void %kernel(ptr %row, i64 0, i64 1)
-  br label %after
-together:
-  call void %enter(ptr %pool, ptr %kernel, ptr %row, i64 %most)
-  br label %after
-after:
-  %status = load ptr, ptr %status_place
-  %fallible = icmp ne ptr %status, null
-  br i1 %fallible, label %ask, label %on
-ask:
-  %failure = load i64, ptr %status
-  %failed = icmp ne i64 %failure, 0
-  br i1 %failed, label %stop, label %on
-stop:
-  %before = mul i64 %round, %count
-  %ran = add i64 %before, %number
-  ret i64 %ran
-on:
-  %next = add i64 %number, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %step, label %done
-done:
-  br i1 %counted, label %complete, label %end
-complete:
-  %completed = load i64, ptr %state
-  %completed_after = add i64 %completed, 1
-  store i64 %completed_after, ptr %state
-  %draw_before = load i64, ptr %draw_place
-  %draw_after = add i64 %draw_before, 1
-  store i64 %draw_after, ptr %draw_place
-  %following = add i64 %round, 1
-  %on_again = icmp slt i64 %following, %turns
-  br i1 %on_again, label %again, label %end
-end:
-  %rounds = phi i64 [1, %done], [%turns, %complete]
-  %whole = mul i64 %rounds, %count
-  ret i64 %whole
-}}
-"""
+COMPLETED, DRAW, DRAWN, PLACES = range(4)
+"""The cells where it keeps count."""
 
 Run = Callable[[int], int]
 """Runs entries, given the address of a call."""
@@ -142,32 +49,96 @@ def sites(kernels: Iterable[int]) -> dict[int, int]:
     return {kernel: number for number, (kernel, _) in enumerate(frequent, 1)}
 
 
-def _sites() -> str:
-    """The tree of comparisons that leads to the places that call kernels, and all but the first."""
-    lines = [f"  br label %sites0_{SITES}"]
-    halves = [(0, SITES)]
-    while halves:
-        low, high = halves.pop()
-        middle = (low + high) // 2
-        lines.append(f"sites{low}_{high}:")
-        if high - low > 1:
-            lines.append(f"  %before{low}_{high} = icmp ult i64 %site, {middle}")
-            ways = f"label %sites{low}_{middle}, label %sites{middle}_{high}"
-            lines.append(f"  br i1 %before{low}_{high}, {ways}")
-            halves += [(middle, high), (low, middle)]
-        elif low == 0:
-            lines.append("  br label %site0")
-        else:
-            # Not merged: what makes each place worth having is that it is another one.
-            lines.append("  call void %kernel(ptr %row, i64 0, i64 1) nomerge")
-            lines.append("  br label %on")
-    return "\n".join(lines)
+@lazy_library
+def _library(module: Module) -> None:
+    attributes = '"no-jump-tables"="true"'
+    with module.function("run", {"call": PTR}, I64, attributes=attributes) as f:
+        _RunWriter(f).write()
+
+
+class _RunWriter:
+    """Writes the function that makes a call."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        (call,) = f.arguments
+        self.table, self.entries = f.cell(call, TABLE, PTR), f.cell(call, ENTRIES, PTR)
+        self.pool, self.state = f.cell(call, POOL, PTR), f.cell(call, STATE, PTR)
+        self.count, self.turns = f.cell(call, COUNT), f.cell(call, TURNS)
+        self.enter = f.load(PTR, f.offset(self.pool, ENTER))
+
+    def write(self) -> None:
+        """All turns; the number of entries that were run."""
+        f = self.f
+        is_counted = self.turns > 0
+        with f.repeat(f.constant(I64, 0)) as turns:
+            (turn,) = turns.carried
+            with f.when(is_counted):
+                self._number_draws()
+            with f.loop(0, self.count) as step:
+                number = f.load(I64, f.element(self.entries, step.index, I64))
+                entry = f.element(self.table, number * ENTRY, I64)
+                self._run_entry(entry, turn * self.count + step.index)
+            with f.when(is_counted):
+                self._count_up(COMPLETED)
+                self._count_up(DRAW)
+            turns.again(turn + 1 < self.turns, turn + 1)
+        f.return_(f.maximum(self.turns, 1) * self.count)
+
+    def _number_draws(self) -> None:
+        """Write the number of the run where rows have it."""
+        f, state = self.f, self.state
+        number, places = f.cell(state, DRAW), f.cell(state, PLACES, PTR)
+        with f.loop(0, f.cell(state, DRAWN)) as loop:
+            f.store(number, f.load(PTR, f.element(places, loop.index, PTR)))
+
+    def _count_up(self, cell: int) -> None:
+        """Add one to a cell of the state."""
+        self.f.store(self.f.cell(self.state, cell) + 1, self.f.element(self.state, cell, I64))
+
+    def _run_entry(self, entry: Value, before: Value) -> None:
+        """Call the kernel of an entry where it has its place; `before` entries were run before."""
+        f = self.f
+        kernel, row = f.cell(entry, KERNEL, PTR), f.cell(entry, ROW, PTR)
+        alone = kernel, row, f.constant(I64, 0), f.constant(I64, 1)
+
+        def call(number: int) -> list[Value]:
+            if number:
+                # Not merged: what makes each place worth having is that it is another one.
+                return self._call(*alone, attributes="nomerge")
+            most = f.cell(entry, MOST)
+            together = self.enter, self.pool, kernel, row, most
+            f.either(most.differs(0), lambda: self._call(*together), lambda: self._call(*alone))
+            status = f.cell(entry, STATUS, PTR)
+            with f.when(status.differs(0)), f.when(f.load(I64, status).differs(0)):
+                f.return_(before)
+            return []
+
+        self._choose(f.cell(entry, SITE), range(SITES), call)
+
+    def _choose(
+        self, site: Value, numbers: range, call: Callable[[int], list[Value]]
+    ) -> list[Value]:
+        """Write a call for each number, and a tree of comparisons that leads to the site's."""
+        if len(numbers) == 1:
+            return call(numbers[0])
+        middle = len(numbers) // 2
+        return self.f.either(
+            site.unsigned_below(numbers[middle]),
+            lambda: self._choose(site, numbers[:middle], call),
+            lambda: self._choose(site, numbers[middle:], call),
+        )
+
+    def _call(self, function: Value, *given: Value, attributes: str = "") -> list[Value]:
+        """Call a function that gives nothing."""
+        self.f.call_address(function, *given, attributes=attributes)
+        return []
 
 
 @cache
 def interpreter() -> Run:
     """The interpreter, as a function that releases the interpreter lock of Python."""
-    library = compile_ir(IR.format(ENTER=ENTER, SITES=_sites()))
+    library = _library()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library.address("run"))
     function.library = library  # type: ignore[attr-defined]
     return function

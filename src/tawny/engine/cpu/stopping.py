@@ -12,11 +12,11 @@ import _thread
 import ctypes
 import threading
 from contextlib import suppress
-from functools import cache
 from typing import Final
 
 from tawny.engine.cpu.interpreter import Run
-from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
+from tawny.engine.llvm.ir.builder import I64, PTR, Module
+from tawny.engine.llvm.runtime.library import lazy_library
 
 LONG_SECONDS: Final = 0.02
 """A step that is estimated to take longer can be stopped.  Estimates count bytes and operations:
@@ -35,39 +35,18 @@ PIECES_CELLS: Final = 4
 """What the row of a step in pieces holds: the kernel, its own row, how many pieces, and where is
 told that it is to stop."""
 
-IR: Final = """
-define void @pieces(ptr %row, i64 %worker, i64 %workers) {
-entry:
-  %kernel = load ptr, ptr %row
-  %own_place = getelementptr ptr, ptr %row, i64 1
-  %own = load ptr, ptr %own_place
-  %count_place = getelementptr i64, ptr %row, i64 2
-  %count = load i64, ptr %count_place
-  %stop_place = getelementptr ptr, ptr %row, i64 3
-  %stop = load ptr, ptr %stop_place
-  br label %look
-look:
-  %piece = phi i64 [%worker, %entry], [%next, %work]
-  %more = icmp ult i64 %piece, %count
-  br i1 %more, label %ask, label %done
-ask:
-  %told = load atomic i64, ptr %stop monotonic, align 8
-  %stops = icmp ne i64 %told, 0
-  br i1 %stops, label %done, label %work
-work:
-  call void %kernel(ptr %own, i64 %piece, i64 %count)
-  %next = add i64 %piece, %workers
-  br label %look
-done:
-  ret void
-}
-"""
 
-
-@cache
-def pieces_library() -> MachineCode:
+@lazy_library
+def pieces_library(module: Module) -> None:
     """The kernel `pieces`, which runs another one piece by piece until it is told to stop."""
-    return compile_ir(IR)
+    with module.function("pieces", {"row": PTR, "worker": I64, "workers": I64}) as f:
+        row, worker, workers = f.arguments
+        kernel, own, count = f.cell(row, 0, PTR), f.cell(row, 1, PTR), f.cell(row, 2)
+        stop = f.cell(row, 3, PTR)
+        with f.loop(worker, count, workers) as piece:
+            with f.when(f.load_atomic(I64, stop, "monotonic").differs(0)):
+                f.return_()
+            f.call_address(kernel, own, piece.index, count)
 
 
 def pieces_of(seconds: float) -> int:

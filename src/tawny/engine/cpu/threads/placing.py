@@ -13,11 +13,11 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
-from functools import cache
 from typing import Final, NamedTuple, final
 
 from tawny.engine.cpu.threads.sleeping import address_of, allocate_zeros
-from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
+from tawny.engine.llvm.ir.builder import I8, I32, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.runtime.library import lazy_library
 
 MASK_BYTES: Final = 1024
 """A bit for each processor: more than any system has."""
@@ -28,112 +28,9 @@ RECORD_BYTES: Final = MASK + MASK_BYTES
 FREE, MOVING, MOVED, SETTLING = range(4)
 """Nothing is forbidden; a waker is about to forbid, or has; the thread is about to allow again."""
 
-IR: Final = """
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define internal ptr @function(ptr %means, i64 %number) alwaysinline {{
-  %place = getelementptr ptr, ptr %means, i64 %number
-  %value = load ptr, ptr %place
-  ret ptr %value
-}}
-
-define internal ptr @record(ptr %means, i64 %number) alwaysinline {{
-  %records = call ptr @function(ptr %means, i64 3)
-  %offset = mul i64 %number, {RECORD_BYTES}
-  %place = getelementptr i8, ptr %records, i64 %offset
-  ret ptr %place
-}}
-
-; Change a state; gives whether it was as expected.
-define internal i1 @turned(ptr %state, i32 %from, i32 %to) alwaysinline {{
-  %asked = cmpxchg ptr %state, i32 %from, i32 %to acq_rel acquire
-  %done = extractvalue {{ i32, i1 }} %asked, 1
-  ret i1 %done
-}}
-
-; Forbid a thread the processor %here.
-define internal void @forbid(ptr %means, ptr %record, i32 %here) noinline {{
-entry:
-  %get = call ptr @function(ptr %means, i64 1)
-  %set = call ptr @function(ptr %means, i64 2)
-  %long = load i64, ptr %record
-  %thread = trunc i64 %long to i32
-  %state = getelementptr i8, ptr %record, i64 {STATE}
-  %mask = getelementptr i8, ptr %record, i64 {MASK}
-  %others = alloca [{MASK_BYTES} x i8], align 8
-  %free = call i1 @turned(ptr %state, i32 {FREE}, i32 {MOVING})
-  br i1 %free, label %ask, label %look
-ask:
-  %failed = call i32 %get(i32 %thread, i64 {MASK_BYTES}, ptr %mask)
-  %known = icmp eq i32 %failed, 0
-  br i1 %known, label %move, label %release
-release:
-  store atomic i32 {FREE}, ptr %state release, align 4
-  br label %end
-look:
-  %moved = call i1 @turned(ptr %state, i32 {MOVED}, i32 {MOVING})
-  br i1 %moved, label %move, label %end
-move:
-  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %mask, i64 {MASK_BYTES}, i1 false)
-  %byte = lshr i32 %here, 3
-  %low = and i32 %here, 7
-  %bit = trunc i32 %low to i8
-  %one = shl i8 1, %bit
-  %rest = xor i8 %one, -1
-  %at = getelementptr i8, ptr %others, i32 %byte
-  %all = load i8, ptr %at
-  %left = and i8 %all, %rest
-  store i8 %left, ptr %at
-  %done = call i32 %set(i32 %thread, i64 {MASK_BYTES}, ptr %others)
-  store atomic i32 {MOVED}, ptr %state release, align 4
-  br label %end
-end:
-  ret void
-}}
-
-; Forbid all threads the processor of this one.
-define void @part(ptr %means) {{
-entry:
-  %which = call ptr @function(ptr %means, i64 0)
-  %here = call i32 %which()
-  %at = getelementptr i64, ptr %means, i64 4
-  %count = load i64, ptr %at
-  %known = icmp ult i32 %here, {processors}
-  br i1 %known, label %next, label %end
-next:
-  %number = phi i64 [0, %entry], [%following, %work]
-  %more = icmp ult i64 %number, %count
-  br i1 %more, label %work, label %end
-work:
-  %record = call ptr @record(ptr %means, i64 %number)
-  call void @forbid(ptr %means, ptr %record, i32 %here)
-  %following = add i64 %number, 1
-  br label %next
-end:
-  ret void
-}}
-
-; Allow this thread, whose record has a number, what it was forbidden.
-define void @settle(ptr %means, i64 %number) {{
-entry:
-  %record = call ptr @record(ptr %means, i64 %number)
-  %state = getelementptr i8, ptr %record, i64 {STATE}
-  %now = load atomic i32, ptr %state monotonic, align 4
-  %moved = icmp eq i32 %now, {MOVED}
-  br i1 %moved, label %ask, label %end
-ask:
-  %mine = call i1 @turned(ptr %state, i32 {MOVED}, i32 {SETTLING})
-  br i1 %mine, label %allow, label %end
-allow:
-  %set = call ptr @function(ptr %means, i64 2)
-  %mask = getelementptr i8, ptr %record, i64 {MASK}
-  %done = call i32 %set(i32 0, i64 {MASK_BYTES}, ptr %mask)
-  store atomic i32 {FREE}, ptr %state release, align 4
-  br label %end
-end:
-  ret void
-}}
-"""
+CPU, ASK, FORBID, RECORDS, COUNT = range(5)
+"""Cells that the functions are given: the system's functions that tell where a thread runs, where
+it may, and change that; the address of the records, and how many there are."""
 
 
 class Placing(NamedTuple):
@@ -177,21 +74,72 @@ class Places:
         self._cells[4] = len(threads)
 
 
-@cache
-def _library() -> MachineCode:
-    return compile_ir(
-        IR.format(
-            RECORD_BYTES=RECORD_BYTES,
-            MASK_BYTES=MASK_BYTES,
-            STATE=STATE,
-            MASK=MASK,
-            FREE=FREE,
-            MOVING=MOVING,
-            MOVED=MOVED,
-            SETTLING=SETTLING,
-            processors=8 * MASK_BYTES,
-        )
-    )
+@lazy_library
+def _library(module: Module) -> None:
+    with module.function("part", {"means": PTR}) as f:
+        means = f.arguments[0]
+        here = f.call_address(f.cell(means, CPU, PTR), returns=I32)
+        others = f.stack_buffer(MASK_BYTES)
+        with f.when(here.unsigned_below(8 * MASK_BYTES)), f.loop(0, f.cell(means, COUNT)) as loop:
+            _RecordWriter(f, loop.index).forbid(here, others)
+    with module.function("settle", {"means": PTR, "number": I64}) as f:
+        _RecordWriter(f, f.arguments[1]).allow()
+
+
+class _RecordWriter:
+    """Writes what is done to a thread's record; the function's first argument has the cells."""
+
+    def __init__(self, f: Function, number: Value) -> None:
+        self.f = f
+        self.means = f.arguments[0]
+        self.record = f.offset(f.cell(self.means, RECORDS, PTR), number * RECORD_BYTES)
+        self.state, self.mask = f.offset(self.record, STATE), f.offset(self.record, MASK)
+
+    def forbid(self, here: Value, others: Value) -> None:
+        """Forbid the thread a processor; `others` is room for a mask."""
+        f = self.f
+        thread = f.convert("trunc", f.load(I64, self.record), I32)
+
+        def ask() -> list[Value]:
+            failed = self._call_system(ASK, thread, self.mask).differs(0)
+            with f.when(failed):
+                self._become(FREE)
+            return [~failed]
+
+        def look() -> list[Value]:
+            return [self._change_state(MOVED, MOVING)]
+
+        (moving,) = f.either(self._change_state(FREE, MOVING), ask, look)
+        with f.when(moving):
+            f.move(others, self.mask, f.constant(I64, MASK_BYTES))
+            byte = f.offset(others, here.shifted_down(3))
+            bit = f.constant(I8, 1) << f.convert("trunc", here & 7, I8)
+            f.store(f.load(I8, byte) & ~bit, byte)
+            self._call_system(FORBID, thread, others)
+            self._become(MOVED)
+
+    def allow(self) -> None:
+        """Allow the thread, which calls this, what it was forbidden."""
+        f = self.f
+        with (
+            f.when(f.load_atomic(I32, self.state, "monotonic").equals(MOVED)),
+            f.when(self._change_state(MOVED, SETTLING)),
+        ):
+            self._call_system(FORBID, f.constant(I32, 0), self.mask)
+            self._become(FREE)
+
+    def _call_system(self, which: int, thread: Value, mask: Value) -> Value:
+        """Ask or say which processors a thread may use; 0 where that worked."""
+        size, function = self.f.constant(I64, MASK_BYTES), self.f.cell(self.means, which, PTR)
+        return self.f.call_address(function, thread, size, mask, returns=I32)
+
+    def _change_state(self, before: int, after: int) -> Value:
+        """Change the state; whether it was as expected."""
+        expected, value = (self.f.constant(I32, n) for n in (before, after))
+        return self.f.replace_atomic(self.state, expected, value, "acq_rel", "acquire")[1]
+
+    def _become(self, state: int) -> None:
+        self.f.store_atomic(self.f.constant(I32, state), self.state, "release")
 
 
 def way_to_place() -> Placing | None:

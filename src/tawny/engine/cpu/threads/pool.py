@@ -43,7 +43,7 @@ from tawny.engine.cpu.threads.pool_code import (
     pool_library,
 )
 from tawny.engine.cpu.threads.sleeping import Sleeping, allocate_zeros, way_to_sleep
-from tawny.engine.llvm.runtime.library import MachineCode
+from tawny.engine.llvm.runtime.library import Library
 from tawny.errors import value_error
 from tawny.forking import fork_safe_lock
 from tawny.settings import read_setting
@@ -167,7 +167,7 @@ def _start_workers(work: int, state: int, threads: int) -> list[threading.Thread
     return workers
 
 
-def _spins(library: MachineCode) -> int:
+def _spins(library: Library) -> int:
     """How many turns of the spinning loop take `SPIN_SECONDS`."""
     turns = 300
     spin = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("pool_spin"))

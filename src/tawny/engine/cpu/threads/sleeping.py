@@ -15,88 +15,16 @@ import ctypes
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
+from tawny.engine.llvm.ir.builder import I32, I64, PTR, Function, Module
+from tawny.engine.llvm.runtime.library import lazy_library
 
 FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """Linux's number of the call by which threads sleep and wake each other."""
 
 OPAQUE_BYTES: Final = 256
 """Room for a mutex, and for a condition: more than any system takes."""
-
-IR: Final = """
-define internal ptr @cell(ptr %means, i64 %number) alwaysinline {
-  %place = getelementptr ptr, ptr %means, i64 %number
-  %value = load ptr, ptr %place
-  ret ptr %value
-}
-
-; futex: the system's way to call it by number, and the number.
-define void @futex_sleep(ptr %means, ptr %place, i32 %value) {
-  %call = call ptr @cell(ptr %means, i64 0)
-  %at = getelementptr i64, ptr %means, i64 1
-  %number = load i64, ptr %at
-  %done = call i64 (i64, ...) %call(
-      i64 %number, ptr %place, i64 128, i32 %value, ptr null, ptr null, i32 0)
-  ret void
-}
-define void @futex_wake(ptr %means, ptr %place, i32 %count) {
-  %call = call ptr @cell(ptr %means, i64 0)
-  %at = getelementptr i64, ptr %means, i64 1
-  %number = load i64, ptr %at
-  %done = call i64 (i64, ...) %call(
-      i64 %number, ptr %place, i64 129, i32 %count, ptr null, ptr null, i32 0)
-  ret void
-}
-
-; Windows: the two functions.
-define void @address_sleep(ptr %means, ptr %place, i32 %value) {
-  %held = alloca i32
-  store i32 %value, ptr %held
-  %call = call ptr @cell(ptr %means, i64 0)
-  %done = call i32 %call(ptr %place, ptr %held, i64 4, i32 -1)
-  ret void
-}
-define void @address_wake(ptr %means, ptr %place, i32 %count) {
-  %call = call ptr @cell(ptr %means, i64 1)
-  call void %call(ptr %place)
-  ret void
-}
-
-; A mutex and a condition: lock, unlock, wait, broadcast, and the two themselves.  Who sleeps looks
-; at the word while nobody can wake, so no waking is missed; all are woken, and look again.
-define void @condition_sleep(ptr %means, ptr %place, i32 %value) {
-entry:
-  %lock = call ptr @cell(ptr %means, i64 0)
-  %unlock = call ptr @cell(ptr %means, i64 1)
-  %wait = call ptr @cell(ptr %means, i64 2)
-  %mutex = call ptr @cell(ptr %means, i64 4)
-  %condition = call ptr @cell(ptr %means, i64 5)
-  %locked = call i32 %lock(ptr %mutex)
-  %now = load atomic i32, ptr %place seq_cst, align 4
-  %same = icmp eq i32 %now, %value
-  br i1 %same, label %rest, label %done
-rest:
-  %woken = call i32 %wait(ptr %condition, ptr %mutex)
-  br label %done
-done:
-  %unlocked = call i32 %unlock(ptr %mutex)
-  ret void
-}
-define void @condition_wake(ptr %means, ptr %place, i32 %count) {
-  %lock = call ptr @cell(ptr %means, i64 0)
-  %unlock = call ptr @cell(ptr %means, i64 1)
-  %broadcast = call ptr @cell(ptr %means, i64 3)
-  %mutex = call ptr @cell(ptr %means, i64 4)
-  %condition = call ptr @cell(ptr %means, i64 5)
-  %locked = call i32 %lock(ptr %mutex)
-  %told = call i32 %broadcast(ptr %condition)
-  %unlocked = call i32 %unlock(ptr %mutex)
-  ret void
-}
-"""
 
 
 class Sleeping(NamedTuple):
@@ -116,9 +44,66 @@ class Sleeping(NamedTuple):
         return _library().address(f"{self.name}_wake")
 
 
-@cache
-def _library() -> MachineCode:
-    return compile_ir(IR)
+def _call_futex(f: Function, action: int) -> None:
+    """Linux's call by its number, which cell 1 has; cell 0 has the function that makes calls."""
+    means, place, number = f.arguments
+    null = f.constant(PTR, 0)
+    rest = f.constant(I64, action), number, null, null, f.constant(I32, 0)
+    f.call_address(f.cell(means, 0, PTR), f.cell(means, 1), place, *rest, returns=I64, fixed=1)
+
+
+def _sleep_by_address(f: Function) -> None:
+    """Windows' function in cell 0, which is told where the value lies that the word may have."""
+    means, place, value = f.arguments
+    held = f.stack_buffer(4)
+    f.store(value, held)
+    rest = f.constant(I64, 4), f.constant(I32, -1)
+    f.call_address(f.cell(means, 0, PTR), place, held, *rest, returns=I32)
+
+
+def _wake_by_address(f: Function) -> None:
+    """Windows' function in cell 1."""
+    means, place, _ = f.arguments
+    f.call_address(f.cell(means, 1, PTR), place)
+
+
+LOCK, UNLOCK, WAIT, BROADCAST, MUTEX, CONDITION = range(6)
+"""Cells of a mutex and a condition: their functions, and the two themselves."""
+
+
+def _sleep_by_condition(f: Function) -> None:
+    """Look at the word while nobody can wake, so that no waking is missed."""
+    means, place, value = f.arguments
+    mutex, condition = f.cell(means, MUTEX, PTR), f.cell(means, CONDITION, PTR)
+    f.call_address(f.cell(means, LOCK, PTR), mutex, returns=I32)
+    with f.when(f.load_atomic(I32, place, "seq_cst").equals(value)):
+        f.call_address(f.cell(means, WAIT, PTR), condition, mutex, returns=I32)
+    f.call_address(f.cell(means, UNLOCK, PTR), mutex, returns=I32)
+
+
+def _wake_by_condition(f: Function) -> None:
+    """Wake all: they look again."""
+    means = f.arguments[0]
+    mutex, condition = f.cell(means, MUTEX, PTR), f.cell(means, CONDITION, PTR)
+    for number, given in ((LOCK, mutex), (BROADCAST, condition), (UNLOCK, mutex)):
+        f.call_address(f.cell(means, number, PTR), given, returns=I32)
+
+
+_FUNCTIONS: Final[dict[str, Callable[[Function], None]]] = {
+    "futex_sleep": lambda f: _call_futex(f, 128),
+    "futex_wake": lambda f: _call_futex(f, 129),
+    "address_sleep": _sleep_by_address,
+    "address_wake": _wake_by_address,
+    "condition_sleep": _sleep_by_condition,
+    "condition_wake": _wake_by_condition,
+}
+
+
+@lazy_library
+def _library(module: Module) -> None:
+    for name, write in _FUNCTIONS.items():
+        with module.function(name, {"means": PTR, "place": PTR, "number": I32}) as f:
+            write(f)
 
 
 def way_to_sleep() -> Sleeping | None:

@@ -299,11 +299,13 @@ def _fields(kind: type[Any]) -> tuple[str, ...]:
 
 GENERATORS: Final = (
     ".",
+    "engine/cpu",
     "engine/cpu/kernels",
     "engine/cpu/kernels/loops",
     "engine/cpu/kernels/reduction",
     "engine/cpu/kernels/sorting",
     "engine/cpu/products",
+    "engine/cpu/threads",
     "engine/llvm",
     "engine/llvm/ir",
     "engine/llvm/runtime",
