@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
@@ -32,16 +33,29 @@ class Correlate(
     mode: str
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return _overlaps("correlate", shapes, self.mode)
+        _check("correlate", shapes, self.mode)
+        (a,), (v,) = shapes
+        return (a + v - 1 - sum(self.left_out(a, v)),)
+
+    def left_out(self, a: int, v: int) -> tuple[int, int]:
+        """How many overlaps of sequences of these lengths it leaves out, in front and behind."""
+        least = min(a, v) - 1
+        match self.mode:
+            case "full":
+                return 0, 0
+            case "valid":
+                return least, least
+            case _:  # the middle; of an even number of places the one that NumPy takes
+                front = v - 1 - v // 2 if a >= v else a // 2
+                return front, least - front
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         """At most one for each element of the shorter at every shift."""
         return min(map(size, operands)) * size(result)
 
     def mistake(self, types: Sequence[Type]) -> str | None:
-        modes = ("full", "same", "valid")
-        if self.mode not in modes:
-            return f"mode is {self.mode!r}; expected one of {modes}"
+        if self.mode not in MODES:
+            return f"mode is {self.mode!r}; expected one of {MODES}"
         return dtype_mismatch(types)
 
     def pullback(self, cotangent: Array, result: Array, a: Array, v: Array) -> tuple[Array, Array]:
@@ -49,7 +63,7 @@ class Correlate(
 
         Those that `mode` leaves out have cotangent zero.
         """
-        before, behind = _left_out(self.mode, a.size, v.size)
+        before, behind = self.left_out(a.size, v.size)
         whole = cotangent
         if before or behind:
             whole = wrap(pad_node(whole.node, ((before, behind),), 0))
@@ -58,31 +72,18 @@ class Correlate(
         return emit(valid, whole, flip(v)), flip(emit(valid, conjugate, a))
 
 
-def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:
-    """The number of shifts that `mode` asks for."""
+MODES: Final = ("full", "same", "valid")
+
+
+def _check(op: str, shapes: Sequence[Shape], mode: str) -> None:
+    """Refuse what is no sequence, or has no element, and modes that are not known."""
     for position, shape in enumerate(shapes):
         if len(shape) != 1 or shape[0] == 0:
             raise value_error(
                 op, f"operand {position} has shape {shape}; it must have one axis and an element"
             )
-    short, long = sorted(n for (n,) in shapes)
-    lengths = {"full": long + short - 1, "same": long, "valid": long - short + 1}
-    if mode not in lengths:
+    if mode not in MODES:
         raise value_error(op, f"mode is {mode!r}; accepted: 'full', 'same', 'valid'")
-    return (lengths[mode],)
-
-
-def _left_out(mode: str, a: int, v: int) -> tuple[int, int]:
-    """How many overlaps NumPy leaves out at the front and at the back."""
-    short = min(a, v)
-    match mode:
-        case "full":
-            return 0, 0
-        case "valid":
-            return short - 1, short - 1
-        case _:  # the middle; of an even number of places the one that NumPy takes
-            front = (short - 1) - short // 2 if a >= v else short // 2
-            return front, short - 1 - front
 
 
 @public()
@@ -95,7 +96,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """Sums of products of `a` with the reverse of `v` at every shift that `mode` asks for."""
     left, right = map(wrap, alike("convolve", (a, v)))
-    _overlaps("convolve", (left.shape, right.shape), mode)
+    _check("convolve", (left.shape, right.shape), mode)
     if right.size > left.size:
         left, right = right, left
     kernel = e.conj(right) if right.dtype.kind == "c" else right

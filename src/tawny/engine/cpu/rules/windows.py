@@ -138,19 +138,6 @@ def correlate(node: Node, operands: Sequence[Memory], results: Sequence[Memory])
     """Sums of products at every shift that the mode asks for."""
     assert isinstance(node.op, Correlate)
     long, other = operands
-    found = correlate_kernel(
-        long, other, first_shift(node.op.mode, long, other), results[0].shape[0]
-    )
+    first, _ = node.op.left_out(*long.shape, *other.shape)
+    found = correlate_kernel(long, other, first, results[0].shape[0])
     return Kernel(*found.kernel, after=found.after)
-
-
-def first_shift(mode: str, one: Memory, other: Memory) -> int:
-    """The number of the first shift that is wanted, among all that overlap."""
-    (n,), (m,) = one.shape, other.shape
-    match mode:
-        case "full":
-            return 0
-        case "valid":
-            return min(n, m) - 1
-        case _:
-            return m - 1 - m // 2 if n >= m else n // 2
