@@ -35,7 +35,7 @@ from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE
-from tawny.ops import fusion as fused
+from tawny.ops import body as fused
 from tawny.ops.movement import Copy
 from tawny.rewrite import pipeline
 from tawny.rewrite.ledger import graph_cost

@@ -19,6 +19,7 @@ from tawny.node import Constant, Node, make, scalar
 from tawny.op import (
     ELEMENTWISE,
     BatchOperand,
+    Cost,
     Gradient,
     Op,
     Overwrites,
@@ -26,6 +27,7 @@ from tawny.op import (
     Type,
     ViewStrides,
     dtype_mismatch,
+    nbytes,
 )
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast, cast_node
@@ -165,6 +167,11 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
             return None
         moved = Gather(behind_batch(self.axes), self.place + 1)
         return make(moved, (x.node, *[i.node for i in indices]))
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """What is picked is read, not all it is picked from."""
+        read = nbytes(result) + sum(map(nbytes, operands[1:]))
+        return Cost(size(result[0]), read, nbytes(result))
 
 
 class Scatter(
@@ -306,6 +313,10 @@ class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"
 
     def batch(self, operands: Sequence[BatchOperand]) -> Node:
         return make(ArgSort(self.axis + 1, self.descending), (operands[0].node,))
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """As many comparisons for each element as halvings of the axis."""
+        return size(result) * max(result[self.axis].bit_length(), 1)
 
 
 def range_mistake(ranges: tuple[Range, ...], shape: Shape) -> str | None:

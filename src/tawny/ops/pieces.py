@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op
+from tawny.op import Cost, Gradient, Op, Type, nbytes
 from tawny.ops.indexing import Gather, check_indices
 from tawny.ops.joining import Concat
 from tawny.rows import Rows, RowSlice, row_axis
-from tawny.shape import Shape
+from tawny.shape import Shape, size
 
 
 class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE):
@@ -74,3 +74,8 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
 
     def operand_counts(self) -> Sequence[int]:
         return (self.pieces + 1,)
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """What is picked is read, not all it is picked from."""
+        read = nbytes(result) + sum(map(nbytes, operands[self.pieces :]))
+        return Cost(size(result[0]), read, nbytes(result))

@@ -239,6 +239,9 @@ class UpsamplingGradient(
     def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
         return batch_images(self, operands, range(len(operands)))
 
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[0])
+
 
 # ----------------------------------------------------------------- shape rules
 

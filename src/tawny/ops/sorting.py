@@ -26,7 +26,7 @@ from tawny.ops.creation import Cast, asarray, astype
 from tawny.ops.indexing import ArgSort, scatter_add, take_node
 from tawny.ops.movement import flatten_node
 from tawny.ops.selection import along_axis, take, take_along_axis
-from tawny.shape import Shape, as_int, as_shape, normalise_axis
+from tawny.shape import Shape, as_int, as_shape, normalise_axis, size
 
 
 class TopKResult(NamedTuple):
@@ -51,6 +51,10 @@ class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"
     def batch(self, operands: Sequence[BatchOperand]) -> Node:
         return make(Sort(self.axis + 1, self.descending), (operands[0].node,))
 
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """As many comparisons for each element as halvings of the axis."""
+        return size(result) * max(result[self.axis].bit_length(), 1)
+
 
 class SearchSorted(
     Op, name="searchsorted", arity=2, gradient=Gradient.ZERO, oracle="numpy.searchsorted"
@@ -71,6 +75,10 @@ class SearchSorted(
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.INT64
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """As many comparisons for each element as halvings of operand 0."""
+        return size(result) * max(size(operands[0]).bit_length(), 1)
 
 
 class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="numpy.digitize"):

@@ -23,7 +23,7 @@ from tawny.ops.diagonal import tril, triu
 from tawny.ops.linalg import batch_matrices, matmul, stack_shape
 from tawny.ops.movement import expand_dims, expand_node, matrix_transpose, reshape_node, squeeze
 from tawny.ops.reduction import sum
-from tawny.shape import Shape
+from tawny.shape import Shape, size
 
 Pair = tuple[Array, Array]
 
@@ -80,6 +80,10 @@ class Lapack(Op):
     def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
         """Of one stack of matrices, a larger stack."""
         return make(self, (operands[0].node,)) if len(operands) == 1 else None
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """A multiply-add for each row, column and pivot of each matrix."""
+        return 2 * size(operands[0]) * min(operands[0][-2:])
 
 
 class Square(Lapack):
@@ -189,6 +193,10 @@ class System(Lapack):
         column = right._replace(node=expand_node(x, (len(x.shape),)))
         made = batch_matrices(self, matrix, column)
         return reshape_node(made, made.shape[:-1])
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """The triangles, then a multiply-add for each pivot of what is solved for."""
+        return super().operations(result, operands) + 2 * size(result) * operands[0][-1]
 
 
 class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve"):

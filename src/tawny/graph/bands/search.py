@@ -20,8 +20,6 @@ from tawny.op import NO_COST, Op, Type, nbytes
 from tawny.ops.bands import Bands, cut_bands
 from tawny.ops.body import Body, BodyStep
 from tawny.ops.body_rows import Band
-from tawny.ops.indexing import Gather
-from tawny.ops.pieces import GatherPieces
 from tawny.rewrite.flow import RunKey, sources_of
 from tawny.rows import row_count
 
@@ -59,9 +57,6 @@ OVERHEAD: Final = 5e-6
 
 RECOMPUTE_SHARE: Final = 1 / 20
 """The time of what is computed again, as a share of the program's, at most and by estimate."""
-
-PICKING_OPS: Final = (Gather, GatherPieces)
-"""Ops that read of what they pick from no more than they give."""
 
 
 class BandCandidate(NamedTuple):
@@ -419,8 +414,6 @@ def _op_seconds(op: Op, made: Type, given: Sequence[Type]) -> float:
     if one == NO_COST:
         return 0.0
     moved = one.bytes_read + one.bytes_written
-    if isinstance(op, PICKING_OPS):
-        moved = 2 * one.bytes_written + nbytes(given[-1])
     return OVERHEAD + max(one.operations / OPERATIONS, moved / BANDWIDTH)
 
 
