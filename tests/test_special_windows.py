@@ -20,7 +20,7 @@ import tawny.numpy as tnp
 from codegen_harness import poisoned
 from onednn_harness import by_onednn, missing, needs_onednn
 from product_harness import FLOATS, called, layouts
-from tawny.engine.cpu.products import blocking, choice, convolution, segments, winograd
+from tawny.engine.cpu.products import blocking, choice, convolution, winograd
 from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -82,8 +82,7 @@ class Case:
 
 
 SQUARES = "Squares", "Squares", "winograd"
-GROUPS = "Groups", "Groups", "GroupTaps"
-SEGMENTS = "Segments", "Segments", "GroupTaps"
+GROUPS = "GroupWindows", "GroupWindows", "GroupTaps"
 
 CASES = (
     Case("one tap", (2, 4, 5, 9), (1, 1, 9, 20), 0, ways=("matrices", "matrices", "CHANNELS")),
@@ -104,19 +103,21 @@ CASES = (
     Case("groups of six", (1, 5, 6, 24), (3, 2, 6, 24), 2, dilation=2, groups=4, ways=GROUPS),
     Case("groups, three axes", (1, 2, 4, 3, 16), (3, 2, 3, 8, 16), groups=2, ways=GROUPS),
     Case("groups in blocks", (8, 5, 6, 16), (3, 3, 4, 16), groups=4, small=True, ways=GROUPS),
-    Case("segments", (2, 5, 6, 32), (3, 3, 8, 32), groups=4, ways=SEGMENTS),
-    Case("segments, parts of lines", (1, 3, 40, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS),
-    Case("segments, stride", (1, 7, 12, 32), (3, 3, 16, 32), strides=2, groups=2, ways=SEGMENTS),
-    Case("segments, dilation", (1, 9, 8, 16), (3, 3, 8, 16), 2, dilation=2, groups=2,
-         ways=SEGMENTS),
-    Case("segments, one axis", (2, 12, 16), (5, 8, 16), 2, groups=2, ways=SEGMENTS),
-    Case("segments, float64", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS,
+    Case("groups of eight", (2, 5, 6, 32), (3, 3, 8, 32), groups=4, ways=GROUPS),
+    Case("groups, parts of lines", (1, 3, 40, 16), (3, 3, 8, 16), groups=2, ways=GROUPS),
+    Case("groups, stride", (1, 7, 12, 32), (3, 3, 16, 32), strides=2, groups=2, ways=GROUPS),
+    Case("groups, dilation", (1, 9, 8, 16), (3, 3, 8, 16), 2, dilation=2, groups=2,
+         ways=GROUPS),
+    Case("groups, one axis", (2, 12, 16), (5, 8, 16), 2, groups=2, ways=GROUPS),
+    Case("groups, float64", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=GROUPS,
          dtype=np.float64),
-    Case("segments, float16", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS,
+    Case("groups, float16", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=GROUPS,
          dtype=np.float16),
-    Case("segments in the padding", (1, 3, 3, 16), (2, 2, 8, 16), 4, groups=2, ways=SEGMENTS),
-    Case("segments in chunks", (2, 6, 56, 16), (3, 2, 8, 16), groups=2, ways=SEGMENTS, small=True),
-    Case("depthwise", (1, 5, 6, 20), (3, 3, 1, 20), groups=20, ways=("Windows",) * 2 + ("GroupTaps",)),
+    Case("groups in the padding", (1, 3, 3, 16), (2, 2, 8, 16), 4, groups=2, ways=GROUPS),
+    Case("groups of eight, odd lines", (1, 3, 59, 24), (3, 3, 8, 24), strides=2, groups=3,
+         ways=GROUPS),
+    Case("groups, long lines", (2, 6, 56, 16), (3, 2, 8, 16), groups=2, ways=GROUPS, small=True),
+    Case("depthwise", (1, 5, 6, 20), (3, 3, 1, 20), groups=20, ways=GROUPS),
     Case("one axis", (2, 12, 8), (5, 8, 7), 2),
     Case("three axes", (1, 2, 4, 3, 4), (3, 2, 3, 4, 6), 1),
     Case("one channel", (2, 6, 7, 1), (3, 3, 1, 20), ways=("Lines", "Windows", "LINES")),
@@ -168,8 +169,6 @@ def used(monkeypatch) -> tuple[list[str], list[int]]:
     monkeypatch.setattr(convolution, "winograd_gradient", spied("winograd", slopes))
     monkeypatch.setattr(choice, "WINOGRAD_POSITIONS", 1)
     monkeypatch.setattr(choice, "WINOGRAD_TURNED", 1)
-    monkeypatch.setattr(choice, "SEGMENT_TAPS", {1: 1, 2: 1})
-    monkeypatch.setattr(choice, "LONG_SEGMENT_TAPS", 1)
     return names, sliced
 
 
@@ -184,7 +183,6 @@ def cuts(monkeypatch):
         monkeypatch.setattr(winograd, "SLICE_BYTES", 2**14)
         monkeypatch.setattr(winograd, "ROOM_BYTES", 0)
         monkeypatch.setattr(winograd, "LEAST_TILES", 1)
-        monkeypatch.setattr(segments, "COPY_BYTES", 0)
 
     return cut
 

@@ -23,11 +23,11 @@ from tawny.engine.cpu.products.correlation import LINE_BYTES, Correlation
 from tawny.engine.cpu.products.dot import HEIGHT
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices
 from tawny.engine.cpu.products.group_gradient import gradient_width
-from tawny.engine.cpu.products.groups import group_order, group_width
+from tawny.engine.cpu.products.group_windows import group_order
+from tawny.engine.cpu.products.groups import Groups
 from tawny.engine.cpu.products.lines import Line
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import Order, order_of
-from tawny.engine.cpu.products.segments import both_axes, segment_element, segment_length
 from tawny.engine.cpu.products.tile import tallest, widest
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.cpu.products.winograd_direct import MOST_CHANNELS
@@ -174,9 +174,7 @@ class ConvolutionAlgorithm(enum.Enum):
 
     MATRICES = "a product of matrices: windows of one tap, positions evenly spaced"
     WINOGRAD = "squares of 2 by 2 outputs by 16 products instead of 36"
-    SEGMENTS = "groups whose outputs fill vectors: segments of copied lines"
-    GROUPS = "groups of few channels: several of them in a vector"
-    CHANNELS = "each channel makes one output: channels are columns"
+    GROUPS = "groups of few channels: several of them in a vector, pixels shared by windows"
     LINES = "windows over lines that are copied, with zeros around them"
     WINDOWS = "windows over the input where it lies"
 
@@ -210,24 +208,12 @@ WINOGRAD_CHANNELS: Final = 32
 """Fewest channels, and outputs, whose products outweigh the transformations;
 `benchmarks/cpu_products.py`."""
 
-GROUP_CHANNELS: Final = 16
-"""The most channels of a group that follow each other in the code; `benchmarks/cpu_groups.py`."""
+GROUP_CHANNELS: Final = {Order.ROWS: 32, Order.COLUMNS: 16}
+"""The most channels of a group that stand side by side in vectors, by how the kernel lies: larger
+ones take too long to transpose; `benchmarks/cpu_groups.py`."""
 
-SEGMENT_VECTORS: Final = 2
-"""The outputs of a group fill at most this many vectors; `benchmarks/cpu_groups.py`."""
-
-SEGMENT_LENGTH: Final = 5
-"""Segments of longer lines are not shorter; `benchmarks/cpu_groups.py`."""
-
-SEGMENT_TAPS: Final = {1: 3, 2: 2.25}
-"""By the groups that fill a vector: with fewer taps for each pixel that is copied, copying takes
-longer than it saves; `benchmarks/cpu_groups.py`."""
-
-LONG_SEGMENT: Final = 14
-"""Positions of segments for which `LONG_SEGMENT_TAPS` are enough; `benchmarks/cpu_groups.py`."""
-
-LONG_SEGMENT_TAPS: Final = 2
-"""The fewest taps of long segments for each pixel that is copied; `benchmarks/cpu_groups.py`."""
+GROUP_GRADIENT_CHANNELS: Final = 16
+"""The most channels of a group for gradients of kernels; `benchmarks/cpu_groups.py`."""
 
 LINE_PIXEL_BYTES: Final = 8
 """Pixels of at most this many bytes are too short to be multiplied tap by tap: lines are copied;
@@ -264,42 +250,14 @@ def _is_three(axis: WindowAxis) -> bool:
     return axis.taps == 3 and axis.stride == 1 and abs(axis.dilation) == 1
 
 
-def _is_segments(case: ConvolutionCase) -> bool:
-    """Groups of few channels whose outputs fill vectors, or half of one."""
-    sweep, own = case.sweep, segment_element(case.element, case.sweep.outputs)
-    few = sweep.groups > 1 and 2 <= sweep.channels <= GROUP_CHANNELS
-    if not few or not case.is_real or len(sweep.axes) > 2 or sweep.a_step != own.nbytes:
-        return False
-    vectors, rest = divmod(sweep.outputs, own.lanes)
-    if rest or not 1 <= vectors <= SEGMENT_VECTORS or sweep.extent.empty:
-        return False
-    high, wide = both_axes(sweep)
-    length, least = segment_length(own, sweep), SEGMENT_TAPS[case.element.lanes // own.lanes]
-    if length >= LONG_SEGMENT:
-        least = LONG_SEGMENT_TAPS
-    is_paid = sweep.taps >= least * high.stride * wide.stride
-    return is_paid and length >= min(wide.count, SEGMENT_LENGTH)
-
-
 def _is_groups(case: ConvolutionCase) -> bool:
+    """Groups of few channels that are side by side."""
     sweep, element = case.sweep, case.element
-    few = 2 <= sweep.channels <= GROUP_CHANNELS and 1 <= sweep.outputs <= GROUP_CHANNELS
-    return (
-        sweep.groups > 1
-        and few
-        and case.is_real
-        and group_order(element, sweep) is not None
-        and group_width(element, sweep) > 0
-    )
-
-
-def _is_channels(case: ConvolutionCase) -> bool:
-    sweep, item = case.sweep, case.element.nbytes
-    return (
-        sweep.groups > 1
-        and sweep.channels == sweep.outputs == 1
-        and sweep.a_group == sweep.b_group == sweep.c_group == item
-    )
+    order = group_order(element, sweep) if sweep.groups > 1 else None
+    if order is None or sweep.extent.empty:
+        return False
+    few = 0 < max(sweep.channels, sweep.outputs) <= GROUP_CHANNELS[order]
+    return few and element.parts == 1 and Groups(sweep.channels, sweep.outputs).fits(element)
 
 
 def _is_lines(case: ConvolutionCase) -> bool:
@@ -314,9 +272,7 @@ def _is_lines(case: ConvolutionCase) -> bool:
 CONVOLUTIONS: Final[tuple[tuple[Callable[[ConvolutionCase], bool], ConvolutionAlgorithm], ...]] = (
     (_is_matrices, ConvolutionAlgorithm.MATRICES),
     (_is_winograd, ConvolutionAlgorithm.WINOGRAD),
-    (_is_segments, ConvolutionAlgorithm.SEGMENTS),
     (_is_groups,   ConvolutionAlgorithm.GROUPS),
-    (_is_channels, ConvolutionAlgorithm.CHANNELS),
     (_is_lines,    ConvolutionAlgorithm.LINES),
     (_otherwise,   ConvolutionAlgorithm.WINDOWS),
 )  # fmt: skip
@@ -388,7 +344,7 @@ def _is_gradient_groups(case: GradientCase) -> bool:
     element, found = case.element, case.correlation
     return (
         found.groups > 1
-        and 0 < found.channels <= GROUP_CHANNELS
+        and 0 < found.channels <= GROUP_GRADIENT_CHANNELS
         and not found.extent.empty
         and case.together
         and element.parts == 1

@@ -20,13 +20,12 @@ from tawny.engine.cpu.products.correlation import RowKind, Taps, correlation
 from tawny.engine.cpu.products.epilogue import TileEpilogue, without_scale
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.engine.cpu.products.group_gradient import group_gradient
-from tawny.engine.cpu.products.groups import group_product
+from tawny.engine.cpu.products.group_windows import group_product
 from tawny.engine.cpu.products.lines import CopiedLines, Lines, copied_lines
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.preparation import KernelWithPacking, PanelPreparation
 from tawny.engine.cpu.products.product import Product, kernel_of
-from tawny.engine.cpu.products.segments import segment_product
 from tawny.engine.cpu.products.windows import Windows
 from tawny.engine.cpu.products.winograd import winograd_product
 from tawny.engine.cpu.products.winograd_gradient import winograd_gradient
@@ -87,7 +86,10 @@ def input_gradient_kernel(
     element = _element((kernel, gradient), result)
     if element is None:
         return None
-    sweeps = backward(op, kernel, gradient, result)
+    sweeps = backward(op, kernel, gradient, result, lines=True)
+    cases = [ConvolutionCase(element, sweep, len(sweeps) == 1) for sweep in sweeps]
+    if not all(choose_convolution(case) is ConvolutionAlgorithm.GROUPS for case in cases):
+        sweeps = backward(op, kernel, gradient, result)
     return _sweeps_kernel(
         element, TileEpilogue(PLAIN, result.dtype), sweeps, ("b", "a", "c"), workers
     ).code
@@ -200,13 +202,8 @@ def _product(
     match algorithm:
         case ConvolutionAlgorithm.WINOGRAD:
             return winograd_product(*given, known=known, prepared=prepared)
-        case ConvolutionAlgorithm.SEGMENTS:
-            return segment_product(*given, prepared=known or prepared)
         case ConvolutionAlgorithm.GROUPS:
-            return group_product(*given, prepared=prepared)
-        case ConvolutionAlgorithm.CHANNELS:
-            seen, source = sweep.by_channel(), Windows(len(sweep.axes), each=True)
-            prepared = False
+            return group_product(*given, prepared=known or prepared)
         case ConvolutionAlgorithm.LINES:
             seen, source = copied_lines(sweep, element.nbytes), Lines(len(sweep.axes))
         case ConvolutionAlgorithm.WINDOWS | ConvolutionAlgorithm.MATRICES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
@@ -38,10 +38,6 @@ class Sweep:
     """From one output of the kernel to the next."""
     b_start: int = 0
     c_start: int = 0
-
-    def by_channel(self) -> Sweep:
-        """With channels as columns, where each makes one output and all are side by side."""
-        return replace(self, groups=1, outputs=self.groups, b_column=self.b_group)
 
     @property
     def taps(self) -> int:
@@ -116,13 +112,24 @@ def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: Arra
 
 
 def backward(
-    op: ConvolutionOp, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+    op: ConvolutionOp,
+    kernel: ArrayLayout,
+    gradient: ArrayLayout,
+    result: ArrayLayout,
+    *,
+    lines: bool = False,
 ) -> list[Sweep]:
-    """The gradient of a convolution's input: a sweep for each residue of places by the strides."""
+    """The gradient of a convolution's input: a sweep for each residue of places by the strides.
+
+    With `lines` all residues along the last axis are one sweep.
+    """
     channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
     sweeps: list[Sweep] = []
-    for residues in product(*[range(stride) for stride in op.strides]):
+    parts = [*op.strides[:-1], 1 if lines else op.strides[-1]]
+    for residues in product(*map(range, parts)):
         found = [_residue(op, i, r, kernel, gradient, result) for i, r in enumerate(residues)]
+        if lines:
+            found[-1] = _spread(op, kernel, gradient, result), 0
         axes = tuple([axis for axis, _ in found])
         if any(axis.count <= 0 for axis in axes):
             continue
@@ -179,6 +186,24 @@ def _residue(
         c_bytes=stride * result.strides[i + 1],
     )
     return axis, first
+
+
+def _spread(
+    op: ConvolutionOp, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+) -> WindowAxis:
+    """All places of the last axis, as they see a gradient that is spread out by the stride."""
+    return WindowAxis(
+        count=result.shape[-2],
+        size=gradient.shape[-2],
+        origin=op.padding[-1][0],
+        stride=1,
+        taps=kernel.shape[-3],
+        dilation=-op.dilation[-1],
+        a_bytes=gradient.strides[-2],
+        b_bytes=kernel.strides[-3],
+        c_bytes=result.strides[-2],
+        spread=op.strides[-1],
+    )
 
 
 def as_matrices(sweep: Sweep, item: int) -> Matrices | None:

@@ -16,13 +16,16 @@ from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.products.blocking import Panels, cut
 from tawny.engine.cpu.products.correlation import Correlation, RowKind, TapRows, Taps
 from tawny.engine.cpu.products.epilogue import TileEpilogue
-from tawny.engine.cpu.products.groups import MOST_SPAN, Groups
+from tawny.engine.cpu.products.groups import Groups
 from tawny.engine.cpu.products.packing import Order
 from tawny.engine.cpu.products.product import Product
-from tawny.engine.cpu.products.tile import MOST_VECTORS, most_sums
+from tawny.engine.cpu.products.tile import MOST_VECTORS, registers
 from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.llvm.ir.builder import Value
+
+BESIDE: Final = 4
+"""Registers for what is multiplied, beside the sums of a tile."""
 
 _BOUNDS: Final = ("from", "low", "high", "to")
 """Steps along a line: all of them, and in between those at which all taps are inside."""
@@ -69,6 +72,7 @@ def _bounds(axis: WindowAxis) -> dict[str, int]:
 class GroupTaps(RowSource):
     """Channels of groups at the taps of the last axis, for all positions."""
 
+    rank: int
     groups: Groups
     pixels: tuple[SeenPixel, ...]
 
@@ -78,7 +82,7 @@ class GroupTaps(RowSource):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        return (*Taps(self.groups.rank, RowKind.CHANNELS).numbers, "tap_row", *_BOUNDS)
+        return (*Taps(self.rank, RowKind.CHANNELS).numbers, "tap_row", *_BOUNDS)
 
     def rows(self, code: TileCode) -> Rows:
         return _GroupTapRows(code, self)
@@ -88,7 +92,7 @@ class _GroupTapRows(TapRows):
     """Some channels of groups at the taps of the last axis."""
 
     def __init__(self, code: TileCode, source: GroupTaps) -> None:
-        super().__init__(code, source.groups.rank, RowKind.CHANNELS)
+        super().__init__(code, source.rank, RowKind.CHANNELS)
         self.source = source
         self.taps, self.channels = source.run, code.tile.rows // source.run
         self.channel = code.start // source.run
@@ -186,31 +190,22 @@ class _GroupTapRows(TapRows):
     def _factors(self, place: Value, v: int) -> list[Value]:
         """For each channel of the tile, that of each lane's group."""
         code, f, element, groups = self.code, self.code.f, self.code.element, self.source.groups
-        lanes = groups.span(element, v).lanes
-        if not any(lanes):
-            first = groups.span(element, v).start * element.nbytes
-            places = [first + channel * element.nbytes for channel in range(self.channels)]
-            return [element.splat(f, f.offset(place, own)) for own in places]
+        channels = range(self.channels)
+        if len(groups.span(element, v).groups) == 1:
+            return [groups.splat(f, element, place, v, k * element.nbytes) for k in channels]
         seen = groups.load(f, element, code.tile, place, v, code.columns, self.channels)
-        if element.stored != element.computed:
-            seen = f.convert("fpext", seen, element.computed)
-        return [
-            f.shuffle(seen, None, [first + channel for first in lanes])
-            for channel in range(self.channels)
-        ]
+        return [groups.move(f, element, seen, v, k) for k in channels]
 
 
 def gradient_width(element: Element, found: Correlation) -> tuple[int, int]:
     """The vectors and the channels of tiles; none of either where these would be too many."""
-    groups = Groups(len(found.axes), found.channels, found.outputs)
+    groups = Groups(found.channels, found.outputs)
     taps, least = found.axes[-1].taps, groups.least_vectors(element)
-    fitting = most_sums() // max(taps * least, 1)
-    if not fitting or least > MOST_VECTORS:
+    fitting = (registers() - BESIDE) // max(taps * least, 1)
+    if not fitting or not groups.fits(element):
         return 0, 0
     channels = min(found.channels, fitting)
-    vectors = min(fitting // channels, MOST_VECTORS // least) * least
-    longest = max(groups.span(element, v).length for v in range(vectors))
-    return (vectors, channels) if longest <= MOST_SPAN * element.lanes else (0, 0)
+    return min(fitting // channels, MOST_VECTORS // least) * least, channels
 
 
 def group_gradient(
@@ -219,7 +214,7 @@ def group_gradient(
     """The gradient of the kernel of a convolution of groups of few channels, as a product."""
     *outer, last = found.axes
     vectors, channels = gradient_width(element, found)
-    groups = Groups(len(found.axes), found.channels, found.outputs)
+    groups = Groups(found.channels, found.outputs)
     alone = (*outer, replace(last, taps=1))
     whole = replace(found, axes=alone, groups=1, outputs=found.groups * found.outputs)
     extent = replace(whole.extent, taps=last.count * last.taps)
@@ -232,6 +227,6 @@ def group_gradient(
         Panels.DIRECT,
         Order.ROWS,
         whole.stack,
-        GroupTaps(groups, seen_pixels(last)),
+        GroupTaps(len(found.axes), groups, seen_pixels(last)),
         {**whole.numbers(), "tap_row": last.c_bytes, **_bounds(last)},
     )

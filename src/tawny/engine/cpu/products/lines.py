@@ -128,10 +128,10 @@ class Lines(RowSource):
         return (*Windows(self.rank).numbers, *LINE_NUMBERS, "lines", "line_bytes", "shift", *own)
 
     def rows(self, code: TileCode) -> Rows:
-        return _LineRows(code, self.rank, each=False)
+        return _LineRows(code, self.rank)
 
     def alone(self, code: TileCode) -> Rows:
-        return _LineAlone(code, self.rank, each=False)
+        return _LineAlone(code, self.rank)
 
     def outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, WindowRows)

@@ -25,9 +25,6 @@ _HEIGHTS: Final = {
 of the right matrix and an element of the left one, fit."""
 
 
-_MOST_SUMS: Final = {32: 28, 16: 12}
-"""By the number of vector registers."""
-
 MOST_VECTORS: Final = 8
 """The most vectors of columns of any tile."""
 
@@ -36,14 +33,6 @@ def registers() -> int:
     """How many vector registers the host has."""
     machine = host()
     return 16 if machine.triple.startswith("x86_64") and not machine.avx512 else 32
-
-
-def most_sums() -> int:
-    """The most sums of a tile where a row of weights and a number stay in registers beside them.
-
-    Where each product loads a number, many rows take the fewest loads.
-    """
-    return _MOST_SUMS[registers()]
 
 
 def widest() -> int:
@@ -116,23 +105,8 @@ def accumulate(
     sums: Sequence[Value],
     walk: Walk,
     masks: Sequence[Value | None],
-    each: bool = False,
 ) -> list[Value]:
-    """The sums, row by row, with the products along a walk added.
-
-    With `each` a row has a factor for each column by itself, and not one for all.
-    """
-
-    def factors(place: Value) -> list[list[Value]]:
-        """What a row multiplies each vector of columns by, part by part."""
-        if not each:
-            return [[part] * tile.vectors for part in element.splat_parts(f, place)]
-        vectors = [
-            element.load(f, f.offset(place, v * element.vector_bytes), masks[v])
-            for v in range(tile.vectors)
-        ]
-        parts = zip(*[element.vector_parts(f, vector) for vector in vectors], strict=True)
-        return [list(part) for part in parts]
+    """The sums, row by row, with the products along a walk added."""
 
     def stepped(state: list[Value]) -> list[Value]:
         before, (offset, panel, *elsewhere) = state[: len(sums)], state[len(sums) :]
@@ -140,12 +114,12 @@ def accumulate(
             element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
         ]
-        rows = [factors(f.offset(row, offset)) for row in walk.rows]
+        rows = [element.splat_parts(f, f.offset(row, offset)) for row in walk.rows]
         after = before
         for part in range(element.parts):
             if part:
                 columns = [element.times_i(f, column) for column in columns]
-            pairs = [pair for row in rows for pair in zip(row[part], columns, strict=True)]
+            pairs = [(row[part], column) for row in rows for column in columns]
             after = [
                 element.multiply_add(f, factor, column, total)
                 for (factor, column), total in zip(pairs, after, strict=True)

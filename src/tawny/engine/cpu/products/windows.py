@@ -34,6 +34,8 @@ class WindowAxis:
     a_bytes: int
     b_bytes: int
     c_bytes: int
+    spread: int = 1
+    """How far coordinates of the input are apart, as positions see them; in between is nothing."""
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -59,8 +61,6 @@ class Windows(RowSource):
     """Channels, side by side, at every tap of a window over `rank` spatial axes."""
 
     rank: int
-    each: bool = False
-    """Whether each channel goes into one column only, its own."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -68,10 +68,10 @@ class Windows(RowSource):
         return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
 
     def rows(self, code: TileCode) -> Rows:
-        return WindowRows(code, self.rank, self.each)
+        return WindowRows(code, self.rank)
 
     def alone(self, code: TileCode) -> Rows:
-        return WindowRows(code, self.rank, self.each)
+        return WindowRows(code, self.rank)
 
     def outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, WindowRows)
@@ -147,12 +147,20 @@ class Position:
     places: tuple[Value, ...]
 
 
+def position_at(n: Numbers, rank: int, number: Value) -> Position:
+    """The position with a number, of those that follow each other."""
+    rest, places = number, list[Value]()
+    for axis in reversed(range(rank)):
+        places.insert(0, rest % n[f"count{axis}"])
+        rest = rest // n[f"count{axis}"]
+    return Position(rest, tuple(places))
+
+
 class WindowRows:
     """What the windows at a tile's positions see."""
 
-    def __init__(self, code: TileCode, rank: int, each: bool) -> None:
+    def __init__(self, code: TileCode, rank: int) -> None:
         self.code = code
-        self.each = each
         self.f = code.f
         self.n = code.numbers
         self.rank = rank
@@ -167,12 +175,12 @@ class WindowRows:
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, n = self.code, self.f, self.n
-        count, first = code.upper - code.lower, self.first()
+        count, first = code.upper - code.lower, code.lower * code.element.nbytes
         bases: list[Value] = []
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.offset(code.left, offset + first))
-        steps = self.tap_steps(count)
+        steps, unit = self.tap_steps(count), f.constant(I64, code.element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
             shifts = [tap * n[f"dilation{i}"] for i, tap in enumerate(taps)]
@@ -184,22 +192,10 @@ class WindowRows:
             place = code.panel
             for tap, step in zip(taps, steps, strict=True):
                 place = f.offset(place, tap * step)
-            return self.add_products(rows, place, length, state)
+            walk = Walk(rows, unit, place, code.panel_step, length, code.ahead)
+            return accumulate(f, code.element, code.tile, state, walk, code.masks)
 
         return each_tap(f, n, self.rank, sums, tapped)
-
-    def first(self) -> Value:
-        """Bytes from a pixel's first channel to the first that the tile multiplies."""
-        code = self.code
-        return code.column if self.each else code.lower * code.element.nbytes
-
-    def add_products(
-        self, rows: Sequence[Value], panel: Value, count: Value, sums: Sequence[Value]
-    ) -> list[Value]:
-        """The sums with the products of one tap added: `count` elements of rows, and a panel."""
-        code, unit = self.code, self.f.constant(I64, self.code.element.nbytes)
-        walk = Walk(rows, unit, panel, code.panel_step, count, code.ahead)
-        return accumulate(self.f, code.element, code.tile, sums, walk, code.masks, self.each)
 
     def places(self, base: Value, name: str) -> list[Value]:
         del name
@@ -210,14 +206,10 @@ class WindowRows:
 
     def _positions(self) -> list[Position]:
         """The position of each row."""
-        f, n, rest, places = self.f, self.n, self.code.start, list[Value]()
-        for axis in reversed(range(self.rank)):
-            places.insert(0, rest % n[f"count{axis}"])
-            rest = rest // n[f"count{axis}"]
-        positions = [Position(rest, tuple(places))]
+        positions = [position_at(self.n, self.rank, self.code.start)]
         while len(positions) < self.code.tile.rows:
             last = positions[-1]
-            places, carry = following(f, n, "count", last.places)
+            places, carry = following(self.f, self.n, "count", last.places)
             positions.append(Position(last.batch + carry, tuple(places)))
         return positions
 
