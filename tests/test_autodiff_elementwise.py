@@ -9,11 +9,11 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.autodiff.elementwise_rules import BINARY, CONSTANT_PRIMS, UNARY
+from tawny.autodiff.elementwise_rules import BINARY, UNARY
 from tawny.node import toposort
 from tawny.op import ELEMENTWISE, Elementwise, Gradient
 from tawny.operator import emit
-from tawny.scalar import Prim
+from tawny.scalar import LOCALLY_CONSTANT, Prim
 from tawny.testing import check_grads
 
 SMOOTH = [
@@ -85,9 +85,9 @@ def test_slopes_behind_where_are_the_same(op: Elementwise) -> None:
 
 
 def test_every_primitive_is_answered_for() -> None:
-    assert set(UNARY) | set(BINARY) | CONSTANT_PRIMS | {Prim.SELECT} == set(Prim)
+    assert set(UNARY) | set(BINARY) | LOCALLY_CONSTANT | {Prim.SELECT} == set(Prim)
     assert not set(UNARY) & set(BINARY)
-    assert not CONSTANT_PRIMS & (set(UNARY) | set(BINARY))
+    assert not LOCALLY_CONSTANT & (set(UNARY) | set(BINARY))
 
 
 # --------------------------------------------------------------- edges and ties

@@ -14,10 +14,11 @@ from tawny.array import wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back
 from tawny.node import Node, make
-from tawny.op import CLASSES, FACTS, Facts, Gradient
+from tawny.op import CLASSES, ELEMENTWISE, FACTS, Facts, Gradient
 from tawny.ops.joining import Concat
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import ArgMax
+from tawny.scalar import is_locally_constant
 
 DECLARED = {name: facts for name, facts in FACTS.items() if name != "part"}
 """Every op, but for one result of several, whose derivative is that of the op it is a result of."""
@@ -53,6 +54,15 @@ def test_having_a_rule_is_no_fact_to_declare() -> None:
     assert not Reshape.declaration.has_pushforward
     assert CLASSES["max_pool"].declaration.gradient is Gradient.RULE
     assert FACTS["conj"].gradient is Gradient.RULE
+
+
+def test_what_changes_by_jumps_alone_needs_no_declaration() -> None:
+    """Its derivative is zero, by its scalar expression; bits and the next number have none."""
+    jumps = {n for n, op in ELEMENTWISE.items() if is_locally_constant(op.scalar)}
+    zero = {n for n, op in ELEMENTWISE.items() if op.info.gradient is Gradient.ZERO}
+    assert {"floor", "equal", "isnan", "trunc"} <= zero <= jumps
+    assert not is_locally_constant(ELEMENTWISE["where"].scalar)
+    assert not is_locally_constant(ELEMENTWISE["clip"].scalar)
 
 
 # -------------------------------------------------------------------- two rules

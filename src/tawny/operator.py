@@ -27,7 +27,7 @@ from tawny.op import (
     Trait,
     register,
 )
-from tawny.scalar import Scalar, arguments
+from tawny.scalar import Expr, Scalar, arguments, is_locally_constant
 from tawny.tree import items_of
 
 P = ParamSpec("P")
@@ -332,6 +332,7 @@ def scalar_op(
         arity = body.__code__.co_argcount
         given = {"pullback": pullback, "pushforward": pushforward}
         rules = {name: rule for name, rule in given.items() if rule is not None}
+        expr = body(*arguments(arity)).expr
         info = Facts(
             name=body.__name__,
             doc=(body.__doc__ or "").strip(),
@@ -339,7 +340,7 @@ def scalar_op(
             arity=arity,
             dtype=dtype,
             overwrites=Overwrites.SAME_SIZE,
-            gradient=Gradient.RULE if rules and gradient is Gradient.DERIVED else gradient,
+            gradient=_gradient_of(expr, bool(rules)) if gradient is Gradient.DERIVED else gradient,
             traits=traits,
             identity=identity,
             domain=domain,
@@ -347,11 +348,18 @@ def scalar_op(
             has_pullback=pullback is not None,
             has_pushforward=pushforward is not None,
         )
-        op = Elementwise(info, body(*arguments(arity)).expr, rules)
+        op = Elementwise(info, expr, rules)
         register(info, op)
         return op
 
     return declare
+
+
+def _gradient_of(expr: Expr, has_rules: bool) -> Gradient:
+    """How a row is differentiated that does not say it."""
+    if has_rules:
+        return Gradient.RULE
+    return Gradient.ZERO if is_locally_constant(expr) else Gradient.DERIVED
 
 
 def _unary(op: Elementwise, weak: Weak) -> Callable[..., Array]:

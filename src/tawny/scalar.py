@@ -115,6 +115,34 @@ Expr = Arg | Const | PrimCall
 LN2: Final = math.log(2.0)
 
 
+LOCALLY_CONSTANT: Final = frozenset(
+    {
+        *(Prim.SIGN, Prim.FLOOR, Prim.CEIL, Prim.TRUNC, Prim.RINT, Prim.FLOORDIV),
+        *(Prim.SIGNBIT, Prim.ISNAN, Prim.ISINF, Prim.ISFINITE, Prim.NEXTAFTER),
+        *(Prim.EQ, Prim.NE, Prim.LT, Prim.LE, Prim.GT, Prim.GE),
+        *(Prim.NOT, Prim.AND, Prim.OR, Prim.XOR),
+        *(Prim.BIT_NOT, Prim.BIT_AND, Prim.BIT_OR, Prim.BIT_XOR, Prim.SHL, Prim.SHR),
+        *(Prim.GCD, Prim.LCM, Prim.CONJ, Prim.REAL, Prim.IMAG),
+    }
+)
+"""Primitives whose derivative is zero wherever they have one, or that take no real numbers.
+
+Conjugates and parts of complex numbers have rules in their rows of the elementwise table.
+"""
+
+
+def is_locally_constant(expr: Expr) -> bool:
+    """Whether the derivative of an expression is zero wherever it has one."""
+    match expr:
+        case Arg():
+            return False
+        case Const():
+            return True
+        case PrimCall(prim, args):
+            chosen = args[1:] if prim is Prim.SELECT else args
+            return prim in LOCALLY_CONSTANT or all(map(is_locally_constant, chosen))
+
+
 class Scalar:
     """An expression under construction; carries the Python operators."""
 

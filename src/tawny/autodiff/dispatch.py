@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tawny.array import Array, array_for
 from tawny.errors import value_error
 from tawny.node import Node, part
-from tawny.op import Elementwise, Gradient
+from tawny.op import Derivatives, Elementwise, Gradient
 from tawny.ops.differentiation import keep_zeros
 
 DerivativeNodes = Sequence[Node | None]
@@ -70,9 +70,7 @@ def _results(node: Node) -> Array | tuple[Array, ...]:
     return tuple([array_for(part(node, i)) for i in range(len(node.parts))])
 
 
-def _nodes(
-    node: Node, made: Array | Sequence[Array | None] | None, expected: int
-) -> DerivativeNodes:
+def _nodes(node: Node, made: Derivatives, expected: int) -> DerivativeNodes:
     """What a rule gave, as nodes."""
     arrays = (made,) if made is None or isinstance(made, Array) else tuple(made)
     if len(arrays) != expected:

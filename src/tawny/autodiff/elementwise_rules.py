@@ -21,7 +21,7 @@ from tawny.node import Constant, Node, constant, make
 from tawny.op import Elementwise, Gradient
 from tawny.ops.creation import Cast
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
-from tawny.scalar import LN2, Arg, Const, Expr, Prim, PrimCall
+from tawny.scalar import LN2, LOCALLY_CONSTANT, Arg, Const, Expr, Prim, PrimCall
 
 ROOT_PI: Final = math.sqrt(math.pi)
 
@@ -283,47 +283,6 @@ BINARY: Final[dict[Prim, Pair]] = {
 }
 """The rules for the two arguments of a primitive; None where the derivative is zero."""
 
-CONSTANT_PRIMS: Final = frozenset(
-    {
-        Prim.SIGN,
-        Prim.FLOOR,
-        Prim.CEIL,
-        Prim.TRUNC,
-        Prim.RINT,
-        Prim.SIGNBIT,
-        Prim.ISNAN,
-        Prim.ISINF,
-        Prim.ISFINITE,
-        Prim.BIT_NOT,
-        Prim.NOT,
-        Prim.CONJ,
-        Prim.REAL,
-        Prim.IMAG,
-        Prim.FLOORDIV,
-        Prim.NEXTAFTER,
-        Prim.EQ,
-        Prim.NE,
-        Prim.LT,
-        Prim.LE,
-        Prim.GT,
-        Prim.GE,
-        Prim.BIT_AND,
-        Prim.BIT_OR,
-        Prim.BIT_XOR,
-        Prim.SHL,
-        Prim.SHR,
-        Prim.GCD,
-        Prim.LCM,
-        Prim.AND,
-        Prim.OR,
-        Prim.XOR,
-    }
-)
-"""Primitives whose derivative is zero wherever they have one, or that take no real numbers.
-
-Conjugates and parts of complex numbers have rules in their rows of the elementwise table.
-"""
-
 
 def _split_by_condition(position: int, g: Term, condition: Term) -> Term:
     """The cotangent of a choice that `condition` makes between arguments 1 and 2."""
@@ -334,7 +293,7 @@ def _partial(
     arith: Arithmetic, prim: Prim, position: int, g: Term, y: Term, args: Sequence[Operand]
 ) -> Term | None:
     """The cotangent of the argument of `prim` at `position`; None where it is zero."""
-    if prim in CONSTANT_PRIMS or (prim is Prim.SELECT and position == 0):
+    if prim in LOCALLY_CONSTANT or (prim is Prim.SELECT and position == 0):
         return None
     if prim is Prim.SELECT:
         return _split_by_condition(position, g, args[0])

@@ -44,7 +44,6 @@ FIELD = Trait.COMMUTATIVE | Trait.ASSOCIATIVE
 LATTICE = FIELD | Trait.IDEMPOTENT
 POSITIVE = Domain(1e-3, 8.0)
 UNIT = Domain(-1.0, 1.0)
-ZERO = Gradient.ZERO
 NONE = Gradient.NONE
 
 
@@ -79,7 +78,7 @@ def divide(x: Scalar, y: Scalar) -> Scalar:
     return x / y
 
 
-@elementwise(dtype=real_numeric, gradient=ZERO)
+@elementwise(dtype=real_numeric)
 def floor_divide(x: Scalar, y: Scalar) -> Scalar:
     """Quotient of two arrays, rounded towards minus infinity."""
     return call(Prim.FLOORDIV, x, y)
@@ -486,25 +485,25 @@ def heaviside(x: Scalar, y: Scalar) -> Scalar:
 # -------------------------------------------------------------------- rounding
 
 
-@elementwise(dtype=real_rule, gradient=ZERO, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT)
 def floor(x: Scalar) -> Scalar:
     """The greatest integer not above each element."""
     return call(Prim.FLOOR, x)
 
 
-@elementwise(dtype=real_rule, gradient=ZERO, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT)
 def ceil(x: Scalar) -> Scalar:
     """The least integer not below each element."""
     return call(Prim.CEIL, x)
 
 
-@elementwise("fix", dtype=real_rule, gradient=ZERO, traits=Trait.IDEMPOTENT)
+@elementwise("fix", dtype=real_rule, traits=Trait.IDEMPOTENT)
 def trunc(x: Scalar) -> Scalar:
     """Each element without its fraction."""
     return call(Prim.TRUNC, x)
 
 
-@elementwise(dtype=inexact, gradient=ZERO, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=inexact, traits=Trait.IDEMPOTENT)
 def rint(x: Scalar) -> Scalar:
     """The nearest integer; halves go to the even one."""
     return call(Prim.RINT, x)
@@ -525,25 +524,25 @@ def nextafter(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.NEXTAFTER, x, y)
 
 
-@elementwise(dtype=real_truth, gradient=ZERO)
+@elementwise(dtype=real_truth)
 def signbit(x: Scalar) -> Scalar:
     """Whether the sign bit is set, also of -0.0."""
     return call(Prim.SIGNBIT, x)
 
 
-@elementwise(dtype=truth, gradient=ZERO)
+@elementwise(dtype=truth)
 def isnan(x: Scalar) -> Scalar:
     """Whether each element is NaN."""
     return call(Prim.ISNAN, x)
 
 
-@elementwise(dtype=truth, gradient=ZERO)
+@elementwise(dtype=truth)
 def isinf(x: Scalar) -> Scalar:
     """Whether each element is infinite."""
     return call(Prim.ISINF, x)
 
 
-@elementwise(dtype=truth, gradient=ZERO)
+@elementwise(dtype=truth)
 def isfinite(x: Scalar) -> Scalar:
     """Whether each element is neither infinite nor NaN."""
     return call(Prim.ISFINITE, x)
@@ -552,37 +551,37 @@ def isfinite(x: Scalar) -> Scalar:
 # ------------------------------------------------------------------ comparison
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, weak=Weak.COMPARES)
+@elementwise(dtype=truth, traits=COMMUTATIVE, weak=Weak.COMPARES)
 def equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether elements are equal."""
     return call(Prim.EQ, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, weak=Weak.COMPARES)
+@elementwise(dtype=truth, traits=COMMUTATIVE, weak=Weak.COMPARES)
 def not_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether elements differ."""
     return call(Prim.NE, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
+@elementwise(dtype=truth, weak=Weak.COMPARES)
 def less(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is less than `y`."""
     return x < y
 
 
-@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
+@elementwise(dtype=truth, weak=Weak.COMPARES)
 def less_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is at most `y`."""
     return x <= y
 
 
-@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
+@elementwise(dtype=truth, weak=Weak.COMPARES)
 def greater(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is greater than `y`."""
     return x > y
 
 
-@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
+@elementwise(dtype=truth, weak=Weak.COMPARES)
 def greater_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is at least `y`."""
     return x >= y
@@ -651,37 +650,37 @@ def bitwise_right_shift(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.SHR, x, y)
 
 
-@elementwise(dtype=whole, gradient=ZERO, traits=COMMUTATIVE)
+@elementwise(dtype=whole, traits=COMMUTATIVE)
 def gcd(x: Scalar, y: Scalar) -> Scalar:
     """Greatest common divisor of two integers, never negative."""
     return call(Prim.GCD, x, y)
 
 
-@elementwise(dtype=whole, gradient=ZERO, traits=COMMUTATIVE)
+@elementwise(dtype=whole, traits=COMMUTATIVE)
 def lcm(x: Scalar, y: Scalar) -> Scalar:
     """Least common multiple of two integers, never negative."""
     return call(Prim.LCM, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1, weak=Weak.TRUTH)
+@elementwise(dtype=truth, traits=FIELD, identity=1, weak=Weak.TRUTH)
 def logical_and(x: Scalar, y: Scalar) -> Scalar:
     """Whether both are true."""
     return call(Prim.AND, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, weak=Weak.TRUTH)
+@elementwise(dtype=truth, traits=FIELD, identity=0, weak=Weak.TRUTH)
 def logical_or(x: Scalar, y: Scalar) -> Scalar:
     """Whether either is true."""
     return call(Prim.OR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, weak=Weak.TRUTH)
+@elementwise(dtype=truth, traits=FIELD, identity=0, weak=Weak.TRUTH)
 def logical_xor(x: Scalar, y: Scalar) -> Scalar:
     """Whether exactly one is true."""
     return call(Prim.XOR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO)
+@elementwise(dtype=truth)
 def logical_not(x: Scalar) -> Scalar:
     """Whether each element is false."""
     return call(Prim.NOT, x)
