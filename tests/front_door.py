@@ -158,10 +158,9 @@ def missing_home(folder: Path) -> Iterator[Setting]:
 
 
 @contextmanager
-def plain_text(folder: Path) -> Iterator[Setting]:
-    """A terminal and files of ASCII alone, and files that no other user may read."""
-    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    yield Setting(locale, prepare=lambda: os.umask(0o077))
+def bare_shell(folder: Path) -> Iterator[Setting]:
+    """No language is set, and files are for their owner alone."""
+    yield Setting({"LC_ALL": "C", "LANG": None}, prepare=lambda: os.umask(0o077))
 
 
 CONDITIONS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Setting]]]] = {
@@ -174,7 +173,7 @@ CONDITIONS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Setting
     "read-only-cache": ("read-only-cache", read_only_cache),
     "no-home": ("no-home", no_home),
     "missing-home": ("missing-home", missing_home),
-    "plain-text": ("plain-text", plain_text),
+    "bare-shell": ("bare-shell", bare_shell),
 }
 """For each condition the name of its folder, and what it changes."""
 
