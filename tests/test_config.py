@@ -76,7 +76,7 @@ WRONG = {
     r"threads must be an integer, not str '2'": {"threads": "2"},
     r"threads is 0; it must be at least 1": {"threads": 0},
     r"cache is 3; accepted: a directory, or 'off'": {"cache": 3},
-    r"cache is '.*pyproject.toml', which is no directory": {"cache": "pyproject.toml"},
+    r"cache is ['\"].*pyproject.toml['\"], which is no directory": {"cache": "pyproject.toml"},
     r"provider is 'mkl'; accepted: 'auto', 'own', 'onednn'": {"provider": "mkl"},
     r"isa is 'mmx'; accepted: 'avx512', 'avx2', 'sse2'": {"isa": "mmx"},
     r"isa must be set before the first program is compiled": {"isa": "avx2"},

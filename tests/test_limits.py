@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -242,7 +243,7 @@ def test_python_without_assertions_and_documentation(flag: str) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
 def test_a_reader_of_the_doctor_may_leave() -> None:
     done = subprocess.run(
-        f"'{sys.executable}' -m tawny doctor | head -1",
+        f"{shlex.quote(sys.executable)} -m tawny doctor | head -1",
         shell=True,
         capture_output=True,
         text=True,
