@@ -5,7 +5,30 @@ An engine gets all of these tests by its name here; the fixture `engine` gives o
 
 from __future__ import annotations
 
+import importlib
+
+import pytest
+
 from grouping_engine import NAME as GROUPING
 
-ENGINES = ("cpu", "reference", GROUPING)
-"""The last is known in tests alone: fused groups, run by NumPy."""
+
+def has_opencl() -> bool:
+    """Whether an OpenCL device can be used here."""
+    try:
+        importlib.import_module("tawny.engine.opencl").ENGINE.warm_up()
+    except ValueError:
+        return False
+    return True
+
+
+ENGINES = ("cpu", "reference", GROUPING, *(["opencl"] * has_opencl()))
+"""`grouping` is known in tests alone: fused groups, run by NumPy."""
+
+BINDING = ("cpu", "reference", GROUPING)
+"""Engines whose variables may lie in arrays of the host."""
+
+
+def skip_without_binding(engine: str) -> None:
+    """Skip a test on engines whose variables lie in memory of their own."""
+    if engine not in BINDING:
+        pytest.skip("variables of this engine cannot lie in the host's memory")

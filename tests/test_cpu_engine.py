@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
+from engines import skip_without_binding
 from poisoned import Poisoned
 from random_graphs import RandomGraph, assert_same_bits, graph_of, graphs
 from tawny.array import array_for
@@ -182,6 +183,7 @@ def figure_1(n: int = 4):
 
 
 def test_bound_memory_of_any_alignment_is_used_in_place(engine: str) -> None:
+    skip_without_binding(engine)
     x, y, z = figure_1(33)
     p = tw.Graph([x, y], z).compile(engine=engine)
     rng = np.random.default_rng(0)
@@ -199,6 +201,7 @@ def test_bound_memory_of_any_alignment_is_used_in_place(engine: str) -> None:
 
 
 def test_updates_are_made_in_bound_memory(engine: str) -> None:
+    skip_without_binding(engine)
     w, x = tw.var("w", shape=(5,)), tw.var("x", shape=(5,))
     p = tw.Graph([x], tnp.sum(x * x), updates={w: w + x}).compile(engine=engine)
     mine = np.zeros(6)[1:]

@@ -33,6 +33,28 @@ def broadcast_strides(shape: Shape, strides: Sequence[int], into: Shape) -> tupl
     return (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
 
 
+def collapse_axes(
+    sizes: Shape, arrays: Sequence[tuple[int, ...]]
+) -> tuple[Shape, list[tuple[int, ...]]]:
+    """Neighbouring axes made one wherever every array steps over both alike.
+
+    The sizes are not 1; at least one axis remains.
+    """
+    if not sizes:
+        return (1,), [(0,) for _ in arrays]
+    lengths, columns = [sizes[-1]], [[a[-1] for a in arrays]]
+    for axis in range(len(sizes) - 2, -1, -1):
+        steps = [a[axis] for a in arrays]
+        if steps == [s * lengths[-1] for s in columns[-1]]:
+            lengths[-1] *= sizes[axis]
+        else:
+            lengths.append(sizes[axis])
+            columns.append(steps)
+    lengths.reverse()
+    columns.reverse()
+    return tuple(lengths), [tuple([c[i] for c in columns]) for i in range(len(arrays))]
+
+
 def splits(shape: Shape, into: Shape) -> tuple[tuple[int, ...], ...] | None:
     """The axes of `into` that each axis of `shape` becomes, if none becomes a part of another.
 

@@ -172,7 +172,12 @@ class Engine(Protocol):
 ENGINES: Final[dict[str, Engine]] = {}
 """Engines by name, those that were asked for."""
 
-HOMES: Final = {"cpu": "tawny.engine.cpu", "reference": "tawny.engine.reference.executable"}
+HOMES: Final = {
+    "cpu": "tawny.engine.cpu",
+    "cuda": "tawny.engine.cuda",
+    "opencl": "tawny.engine.opencl",
+    "reference": "tawny.engine.reference.executable",
+}
 """The module of each engine, which is loaded when a program first asks for it and has `ENGINE`."""
 
 

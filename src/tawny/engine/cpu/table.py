@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.dtype import DType
+from tawny.engine.blocks import whole_block
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
 from tawny.engine.cpu.kernel_table import Kernel, Preparation
-from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
+from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
@@ -320,9 +321,7 @@ class Table(Unique):
 
     def _add_copy(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
         """Add the entry that copies an array; its row begins with the two addresses."""
-        steps = contiguous(memory.shape, memory.dtype).strides
-        block = CopyBlock(0, 0, memory.shape, memory.strides, 0, steps)
-        code = copy_kernel([block], 1, memory.dtype.itemsize)
+        code = copy_kernel([whole_block(0, memory)], 1, memory.dtype.itemsize)
         self._row.extend(map(index, code.parameters))
         nbytes = size(memory.shape) * memory.dtype.itemsize
         threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0

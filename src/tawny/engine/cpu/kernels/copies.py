@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
+from tawny.engine.blocks import CopyBlock
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I8, I16, I32, I64, PTR, Function, Module, Type, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
-from tawny.shape import Shape, size
+from tawny.shape import size
 
 ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
 """Elements are moved as integers of their size; those of 16 bytes as pairs of them."""
@@ -38,20 +39,6 @@ TOGETHER: Final = 4
 """Single elements that are moved at a time."""
 
 LEAST_RANK: Final = 2
-
-
-class CopyBlock(NamedTuple):
-    """Elements of an operand and where they go; strides and places are in bytes."""
-
-    operand: int
-    start: int
-    """Where the first element lies in the operand."""
-    sizes: Shape
-    strides: tuple[int, ...]
-    place: int
-    """Where it goes in the result."""
-    steps: tuple[int, ...]
-    """Strides of the result."""
 
 
 def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> CompiledKernel:

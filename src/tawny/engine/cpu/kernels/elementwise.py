@@ -57,7 +57,7 @@ from tawny.engine.llvm.scalar.reals import FUNCTIONS
 from tawny.op import Elementwise
 from tawny.ops.body import Body
 from tawny.scalar import PrimCall
-from tawny.shape import Shape, contiguous_strides
+from tawny.shape import Shape, collapse_axes, contiguous_strides
 
 SYMBOL: Final = "kernel"
 LONG_ROW: Final = 256
@@ -258,26 +258,6 @@ def _kind(sizes: Shape, strides: Strides, itemsize: int) -> AccessKind:
     if not any(strides):
         return AccessKind.ONE
     return AccessKind.RUN if strides == contiguous_strides(sizes, itemsize) else AccessKind.GATHERED
-
-
-def collapse_axes(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Strides]]:
-    """Neighbouring axes made one wherever every array steps over both alike.
-
-    The sizes are not 1; at least one axis remains.
-    """
-    if not sizes:
-        return (1,), [(0,) for _ in arrays]
-    lengths, columns = [sizes[-1]], [[a[-1] for a in arrays]]
-    for axis in range(len(sizes) - 2, -1, -1):
-        steps = [a[axis] for a in arrays]
-        if steps == [s * lengths[-1] for s in columns[-1]]:
-            lengths[-1] *= sizes[axis]
-        else:
-            lengths.append(sizes[axis])
-            columns.append(steps)
-    lengths.reverse()
-    columns.reverse()
-    return tuple(lengths), [tuple([c[i] for c in columns]) for i in range(len(arrays))]
 
 
 # ------------------------------------------------------------------ generation

@@ -1,11 +1,7 @@
-"""Random numbers: each element is a function of key, run and place, so threads change nothing.
-
-Philox4x32-10 gives four words for the counter (place, run) under the key of a stream.
-"""
+"""Kernels of random draws; the numbers are those of `engine/llvm/scalar/philox`."""
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from tawny.dtype import DType
@@ -27,16 +23,17 @@ from tawny.engine.llvm.ir.builder import (
 )
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
-from tawny.engine.llvm.vectormath import cos, log1p
-
-MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
-WEYL: Final = (0x9E3779B9, 0xBB67AE85)
-ROUNDS: Final = 10
+from tawny.engine.llvm.scalar.philox import (
+    draw_words,
+    high_product,
+    normal,
+    random_bits,
+    uniform,
+    widen,
+)
 
 SHARED_ELEMENTS: Final = 1 << 13
 """Threads share the work only of more elements."""
-
-Words = tuple[Value, Value, Value, Value]
 
 
 def uniform_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
@@ -77,8 +74,8 @@ def _library(module: Module, kind: str, stored: Type) -> None:
         attributes="noinline",
     ) as f:
         place, run, low, high = f.arguments
-        words = _words(f, place, run, (low, high), lanes)
-        drawn = _uniform(f, words, stored) if kind == "uniform" else _normal(f, words, number)
+        words = draw_words(f, place, run, (low, high), lanes)
+        drawn = uniform(f, words, stored) if kind == "uniform" else normal(f, words, number)
         f.return_(drawn)
     with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
@@ -98,7 +95,7 @@ def _integers_library(module: Module, dtype: DType) -> None:
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
     with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
-        least, last = (_widen(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
+        least, last = (widen(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
         result = f.cell(row, 2, PTR)
         count, low, high, run = (f.cell(row, n) for n in range(3, 7))
         none = last < least if dtype.kind == "i" else last.unsigned_below(least)
@@ -106,9 +103,9 @@ def _integers_library(module: Module, dtype: DType) -> None:
             f.store(f.constant(I64, 1), f.element(row, 7, I64), 8)
         choices = last - least + 1  # 0 stands for 2**64
         with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
-            words = _words(f, loop.index, run, (low, high), lanes)
-            bits = _low(words[0]) | (words[1] << 32)
-            chosen = _high_product(bits, f.splat(choices, lanes))
+            words = draw_words(f, loop.index, run, (low, high), lanes)
+            bits = random_bits(words)
+            chosen = high_product(bits, f.splat(choices, lanes))
             offset = f.select(f.splat(choices, lanes).equals(0), bits, chosen)
             drawn = f.splat(least, lanes) + offset
             if stored != I64:
@@ -118,21 +115,6 @@ def _integers_library(module: Module, dtype: DType) -> None:
 
 
 _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
-
-
-def _widen(f: Function, number: Value, dtype: DType) -> Value:
-    """An integer in 64 bits."""
-    if number.type == I64:
-        return number
-    return f.convert("sext" if dtype.kind == "i" else "zext", number, I64)
-
-
-def _high_product(a: Value, b: Value) -> Value:
-    """The upper 64 bits of the product of unsigned 64-bit numbers."""
-    a0, a1, b0, b1 = _low(a), a.shifted_down(32), _low(b), b.shifted_down(32)
-    middle = a1 * b0 + (a0 * b0).shifted_down(32)
-    other = a0 * b1 + _low(middle)
-    return a1 * b1 + middle.shifted_down(32) + other.shifted_down(32)
 
 
 def _own_blocks(f: Function, count: Value, lanes: int) -> tuple[Value, Value]:
@@ -164,45 +146,3 @@ def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
         value = f.load(element, f.element(buffer, loop.index, element))
         f.store(value, f.element(place, loop.index, element))
     return []
-
-
-def _words(f: Function, place: Value, run: Value, key: tuple[Value, Value], lanes: int) -> Words:
-    """The four words of each of the places from `place` on, as the lower halves of 64 bits."""
-    c0 = f.splat(place, lanes) + f.counting(I64, lanes)
-    c1 = c0.shifted_down(32)
-    c2 = f.splat(run, lanes)
-    c3 = c2.shifted_down(32)
-    for step in range(ROUNDS):
-        k0, k1 = (f.splat(k + step * w, lanes) for k, w in zip(key, WEYL, strict=True))
-        p0, p1 = (_low(c) * m for c, m in zip((c0, c2), MULTIPLIERS, strict=True))
-        c0, c1, c2, c3 = p1.shifted_down(32) ^ c1 ^ k0, p1, p0.shifted_down(32) ^ c3 ^ k1, p0
-    return c0, c1, c2, c3
-
-
-def _low(word: Value) -> Value:
-    return word & 0xFFFFFFFF
-
-
-def _top(f: Function, word: Value, bits: int) -> Value:
-    """The uppermost bits of a word, as 32-bit integers."""
-    return f.convert("trunc", word, I32).shifted_down(32 - bits)
-
-
-def _fraction(f: Function, high: Value, low: Value, dtype: Type) -> Value:
-    """A number from 0 up to 1 with as many random bits as the type has; float16's as float32."""
-    if dtype == F64:
-        upper = f.convert("sitofp", _top(f, high, 27), F64) * 2.0**26
-        return (upper + f.convert("sitofp", _top(f, low, 26), F64)) * 2.0**-53
-    bits = 24 if dtype == F32 else 11
-    return f.convert("sitofp", _top(f, high, bits), F32) * 2.0**-bits
-
-
-def _uniform(f: Function, words: Words, stored: Type) -> Value:
-    return _fraction(f, words[0], words[1], stored)
-
-
-def _normal(f: Function, words: Words, number: Type) -> Value:
-    """Box and Muller's transform of two fractions."""
-    first, second = _fraction(f, *words[:2], number), _fraction(f, *words[2:], number)
-    radius = f.sqrt(log1p(f, -first) * -2.0)
-    return radius * cos(f, second * (2 * math.pi))

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernel_table import Kernel, native
-from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
 from tawny.engine.cpu.kernels.correlate import correlate_kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooling_kernel
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
-from tawny.engine.layout import Memory, contiguous
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.body import Body, BodyStep
 from tawny.ops.pooling import (
@@ -21,7 +20,6 @@ from tawny.ops.pooling import (
     MaxPoolGradient,
     MaxPoolSelect,
     Pooling,
-    Upsampling,
     UpsamplingGradient,
 )
 from tawny.ops.reduction import Sum
@@ -102,18 +100,6 @@ def avg_pool_gradient(
     """Each window's gradient spread evenly."""
     shapes = results[0].shape, operands[0].shape
     return _pooling(PoolingKind.MEAN_GRADIENT, node, *shapes, operands, results)
-
-
-@native(Upsampling)
-def upsampling(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
-    """Each spatial axis twice: the elements, then their repetitions."""
-    assert isinstance(node.op, Upsampling)
-    (given,), (result,) = operands, results
-    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
-    sizes = tuple([n for size, _, factor in axes for n in (size, factor)])
-    strides = tuple([s for _, stride, _ in axes for s in (stride, 0)])
-    block = CopyBlock(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
-    return Kernel(*copy_kernel([block], 1, result.dtype.itemsize))
 
 
 @native(UpsamplingGradient)

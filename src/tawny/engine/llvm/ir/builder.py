@@ -128,6 +128,16 @@ class Module:
         self.globals.append(f"@{name} = internal constant {kind} zeroinitializer, align 64")
         return name
 
+    def shared_array(self, name: str, nbytes: int) -> str:
+        """Memory that the threads of a block share; the name to give to `shared_address`."""
+        if self.first_time(name):
+            space = self.target.shared_space
+            kind = f"[{nbytes} x i8]"
+            self.globals.append(
+                f"@{name} = internal addrspace({space}) global {kind} undef, align 16"
+            )
+        return name
+
     def text(self) -> str:
         """The IR of the whole module."""
         parts = [

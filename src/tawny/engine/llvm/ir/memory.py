@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tawny.engine.llvm.ir.instructions import Instructions
-from tawny.engine.llvm.ir.values import I1, I8, I32, I64, PTR, VOID, Type, Value
+from tawny.engine.llvm.ir.values import I1, I8, I32, I64, PTR, VOID, Type, Value, pointer
 
 if TYPE_CHECKING:
     from tawny.engine.llvm.ir.builder import Module
@@ -48,6 +48,10 @@ class MemoryInstructions(Instructions):
     def cell(self, row: Value, number: int, type: Type = I64) -> Value:
         """An 8-byte cell of a kernel's row."""
         return self.load(type, self.element(row, number, I64), 8)
+
+    def shared_address(self, name: str) -> Value:
+        """Where an array lies that the threads of a block share."""
+        return Value(self, pointer(self.module.target.shared_space), f"@{name}")
 
     def stack_buffer(self, nbytes: int, align: int = 64) -> Value:
         """Bytes on the stack, reserved once however often the place is passed."""

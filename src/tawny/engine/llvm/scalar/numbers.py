@@ -86,10 +86,12 @@ def constant(f: Function, dtype: DType, number: complex, lanes: int) -> Number:
     return f.constant(type, float(dtype.type(number)) if dtype.kind == "f" else number)
 
 
-def load_vector(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
-    """Neighbours in memory."""
+def load_vector(
+    f: Function, dtype: DType, address: Value, lanes: int, align: int | None = None
+) -> Number:
+    """Neighbours in memory; aligned to an element unless more is promised."""
     if dtype.kind != "c":
-        return _as_computed(f, dtype, f.load(storage_type(dtype).by(lanes), address))
+        return _as_computed(f, dtype, f.load(storage_type(dtype).by(lanes), address, align))
     both = f.load(storage_type(dtype).by(2 * lanes), address)
     return Pair(
         f.shuffle(both, None, range(0, 2 * lanes, 2)),
@@ -106,18 +108,20 @@ def load_splat(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
     return Pair(*[f.splat(f.load(type, place), lanes) for place in places])
 
 
-def store_vector(f: Function, dtype: DType, number: Number, address: Value) -> None:
-    """Write neighbours to memory."""
+def store_vector(
+    f: Function, dtype: DType, number: Number, address: Value, align: int | None = None
+) -> None:
+    """Write neighbours to memory; aligned to an element unless more is promised."""
     if isinstance(number, Pair):
         lanes = number.real.type.lanes
         order = [lane + part * lanes for lane in range(lanes) for part in (0, 1)]
         f.store(f.shuffle(number.real, number.imag, order), address)
     elif dtype.kind == "b":
-        f.store(f.convert("zext", number, I8), address)
+        f.store(f.convert("zext", number, I8), address, align)
     elif dtype == dt.FLOAT16:
-        f.store(f.convert("fptrunc", number, F16), address)
+        f.store(f.convert("fptrunc", number, F16), address, align)
     else:
-        f.store(number, address)
+        f.store(number, address, align)
 
 
 def _as_computed(f: Function, dtype: DType, value: Value) -> Value:
@@ -155,18 +159,20 @@ def unflatten(values: Sequence[Value], like: Sequence[Number]) -> list[Number]:
     return [Pair(next(found), next(found)) if isinstance(n, Pair) else next(found) for n in like]
 
 
-def load_scalar(f: Function, dtype: DType, address: Value) -> Number:
+def load_scalar(f: Function, dtype: DType, address: Value, align: int | None = None) -> Number:
     """One number in memory."""
     if dtype.kind != "c":
-        return load_vector(f, dtype, address, 0)
+        return load_vector(f, dtype, address, 0, align)
     kind = storage_type(dtype)
-    return Pair(f.load(kind, address), f.load(kind, f.element(address, 1, kind)))
+    return Pair(f.load(kind, address, align), f.load(kind, f.element(address, 1, kind)))
 
 
-def store_scalar(f: Function, dtype: DType, number: Number, address: Value) -> None:
+def store_scalar(
+    f: Function, dtype: DType, number: Number, address: Value, align: int | None = None
+) -> None:
     """Write one number."""
     if isinstance(number, Pair):
-        f.store(number.real, address)
+        f.store(number.real, address, align)
         f.store(number.imag, f.element(address, 1, storage_type(dtype)))
     else:
-        store_vector(f, dtype, number, address)
+        store_vector(f, dtype, number, address, align)

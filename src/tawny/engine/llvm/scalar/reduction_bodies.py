@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from tawny import dtype as dt
 from tawny.dtype import DType
@@ -78,6 +79,41 @@ class Computation:
 Item = Read | Computation | ReductionFold
 
 
+class ReductionCode(NamedTuple):
+    """What is computed, whatever the shapes."""
+
+    items: tuple[Item | None, ...]
+    """None for a read."""
+    dtypes: tuple[DType, ...]
+    of_row: tuple[bool, ...]
+    stages: tuple[int, ...]
+    operands: tuple[int, ...]
+    """For each read, the operand it is of, or that it counts."""
+    results: tuple[tuple[int, bool], ...]
+    """Items, and whether they belong to the row."""
+    arity: int
+
+    @property
+    def reads(self) -> list[int]:
+        """The items that are reads."""
+        return [i for i, item in enumerate(self.items) if item is None]
+
+    @property
+    def folds(self) -> list[tuple[int, ReductionFold]]:
+        """The items that are folds."""
+        return [(i, item) for i, item in enumerate(self.items) if isinstance(item, ReductionFold)]
+
+    def folds_in(self, sweep: int) -> list[tuple[int, ReductionFold]]:
+        """The folds of a sweep."""
+        return [(i, fold) for i, fold in self.folds if self.stages[i] == sweep]
+
+    @property
+    def sweeps(self) -> int:
+        """How often the elements are walked over."""
+        last = [self.stages[i] for i, _ in self.folds]
+        return 1 + max([*last, *[self.stages[i] for i, row in self.results if not row]])
+
+
 @dataclass(frozen=True)
 class StagedBody:
     """A body in stages: its items in order, where each belongs, and what it gives."""
@@ -101,6 +137,18 @@ class StagedBody:
             stage
             for stage, item, row in zip(self.stages, self.items, self.of_row, strict=True)
             if not row or isinstance(item, ReductionFold)
+        )
+
+    def code(self, arity: int) -> ReductionCode:
+        """The code that computes it from `arity` operands, whatever the shapes."""
+        return ReductionCode(
+            tuple([None if isinstance(i, Read) else i for i in self.items]),
+            self.dtypes,
+            self.of_row,
+            self.stages,
+            tuple([r.operand for r in self.items if isinstance(r, Read)]),
+            tuple([(item, not self.folded.intersection(view)) for item, view in self.results]),
+            arity,
         )
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from tawny.dtype import DType
 from tawny.engine.llvm.ir.builder import I32, I64, PTR, Function, Value
 from tawny.engine.llvm.scalar.coordinates import COUNTER
-from tawny.engine.llvm.scalar.folds import ReductionFold
 from tawny.engine.llvm.scalar.numbers import (
     Number,
     compute_type,
@@ -18,7 +17,7 @@ from tawny.engine.llvm.scalar.numbers import (
     storage_type,
     store_vector,
 )
-from tawny.engine.llvm.scalar.reduction_bodies import Item
+from tawny.engine.llvm.scalar.reduction_bodies import ReductionCode
 
 
 class ReductionLayout(NamedTuple):
@@ -39,41 +38,6 @@ class ReductionLayout(NamedTuple):
     """Whether rows are cut."""
     ordered: bool
     """Whether the elements of a row are walked in their order."""
-
-
-class ReductionCode(NamedTuple):
-    """What is computed, whatever the shapes."""
-
-    items: tuple[Item | None, ...]
-    """None for a read."""
-    dtypes: tuple[DType, ...]
-    of_row: tuple[bool, ...]
-    stages: tuple[int, ...]
-    operands: tuple[int, ...]
-    """For each read, the operand it is of, or that it counts."""
-    results: tuple[tuple[int, bool], ...]
-    """Items, and whether they belong to the row."""
-    arity: int
-
-    @property
-    def reads(self) -> list[int]:
-        """The items that are reads."""
-        return [i for i, item in enumerate(self.items) if item is None]
-
-    @property
-    def folds(self) -> list[tuple[int, ReductionFold]]:
-        """The items that are folds."""
-        return [(i, item) for i, item in enumerate(self.items) if isinstance(item, ReductionFold)]
-
-    def folds_in(self, sweep: int) -> list[tuple[int, ReductionFold]]:
-        """The folds of a sweep."""
-        return [(i, fold) for i, fold in self.folds if self.stages[i] == sweep]
-
-    @property
-    def sweeps(self) -> int:
-        """How often the elements are walked over."""
-        last = [self.stages[i] for i, _ in self.folds]
-        return 1 + max([*last, *[self.stages[i] for i, row in self.results if not row]])
 
 
 Numbers = dict[int, Number]

@@ -15,9 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tawny.engine.cpu.kernels.elementwise import collapse_axes
 from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
-from tawny.engine.cpu.kernels.reduction.code import ReductionCode, ReductionLayout
+from tawny.engine.cpu.kernels.reduction.code import ReductionLayout
 from tawny.engine.cpu.kernels.reduction.rows import reduction_library, stages
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, View
@@ -30,7 +29,7 @@ from tawny.engine.llvm.scalar.reduction_bodies import (
     widest_lane_bytes,
 )
 from tawny.ops.body import Body
-from tawny.shape import Shape
+from tawny.shape import Shape, collapse_axes
 
 PART: Final = 1 << 15
 """Elements of a part of a long row."""
@@ -73,15 +72,7 @@ def reduction_kernel(
     if found is None:
         return None
     plan = _plan_reduction(found, operands, results)
-    key = ReductionCode(
-        tuple([None if isinstance(i, Read) else i for i in found.items]),
-        found.dtypes,
-        found.of_row,
-        found.stages,
-        tuple([r.operand for r in found.items if isinstance(r, Read)]),
-        tuple([(item, _is_row(found, view)) for item, view in found.results]),
-        len(operands),
-    )
+    key = found.code(len(operands))
     library = reduction_library(key, plan.layout)
     shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
     (first, _), *after = stages(key, plan.layout)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.cpu.kernels.reduction.code import (
     Arrays,
-    ReductionCode,
     ReductionLayout,
     RowValues,
 )
@@ -17,7 +16,7 @@ from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold, load_slot, spread, store_slot
 from tawny.engine.llvm.scalar.numbers import Number, flatten, load_scalar, store_scalar, unflatten
-from tawny.engine.llvm.scalar.reduction_bodies import Computation
+from tawny.engine.llvm.scalar.reduction_bodies import Computation, ReductionCode
 
 
 def stages(code: ReductionCode, layout: ReductionLayout) -> list[tuple[str, bool]]:

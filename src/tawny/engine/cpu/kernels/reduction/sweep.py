@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from tawny.engine.cpu.kernels.reduction.code import Arrays, Numbers, ReductionCode, RowValues
+from tawny.engine.cpu.kernels.reduction.code import Arrays, Numbers, RowValues
 from tawny.engine.cpu.kernels.workshare import nest
 from tawny.engine.llvm.ir.builder import I32, Value
 from tawny.engine.llvm.scalar.expressions import select
 from tawny.engine.llvm.scalar.folds import ReductionFold, combine_lanes
 from tawny.engine.llvm.scalar.numbers import Number, flatten, unflatten
-from tawny.engine.llvm.scalar.reduction_bodies import Computation
+from tawny.engine.llvm.scalar.reduction_bodies import Computation, ReductionCode
 
 BLOCK: Final = 1 << 12
 """Elements of a row whose lanes are added up before the next: errors grow with the number of blocks

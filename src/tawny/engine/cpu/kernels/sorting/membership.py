@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.dtype import DType
-from tawny.engine.cpu.kernels.elementwise import collapse_axes
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
 from tawny.engine.cpu.kernels.workshare import digits, worker_share
@@ -31,6 +30,7 @@ from tawny.engine.llvm.scalar.numbers import (
     store_scalar,
 )
 from tawny.scalar import Prim
+from tawny.shape import collapse_axes
 
 FEW: Final = 8
 """Members of a set, or elements, up to which all are compared with all.

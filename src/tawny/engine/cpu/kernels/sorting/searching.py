@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.dtype import DType
-from tawny.engine.cpu.kernels.elementwise import collapse_axes
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import digits, worker_share
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Value
@@ -20,6 +19,7 @@ from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import primitive
 from tawny.engine.llvm.scalar.numbers import load_scalar, real
 from tawny.scalar import Prim
+from tawny.shape import collapse_axes
 
 SEARCH: Final = "search"
 

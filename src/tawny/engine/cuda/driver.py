@@ -1,0 +1,224 @@
+"""NVIDIA's GPUs, by way of the driver's own library: no toolkit is needed.
+
+Kernels are compiled to PTX by LLVM, and by the driver to the device's own code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any, Final, final
+
+import numpy as np
+
+from tawny.engine.gpu.driver import Bytes, DeviceFacts
+from tawny.engine.gpu.launch import IR_TARGET, KernelCode
+from tawny.engine.llvm.ir.builder import Module
+from tawny.engine.llvm.runtime.compiler import assembly
+from tawny.engine.llvm.targets import nvptx
+from tawny.errors import value_error
+from tawny.unique import Unique
+
+MOST_FUNCTIONS: Final = 4096
+"""Functions that are remembered: those that were asked for last."""
+
+OUT_OF_MEMORY: Final = 2
+"""The driver's number for an allocation that failed."""
+
+NEWEST_PTX: Final = {(9, 0): "sm_90", (10, 0): "sm_100", (12, 0): "sm_120"}
+"""The architecture that code for a newer device is made for, by the least version."""
+
+
+def open_device() -> CudaDriver:
+    """The first device; ValueError where there is none."""
+    name = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError:
+        raise value_error(
+            "compile", "engine 'cuda' needs NVIDIA's driver, which this machine does not have"
+        ) from None
+    driver = _DriverLibrary(library)
+    status = library.cuInit(0)
+    if status:
+        raise value_error("compile", f"engine 'cuda' found no device: {driver.words(status)}")
+    count = c_int()
+    driver.call("cuDeviceGetCount", byref(count))
+    if not count.value:
+        raise value_error("compile", "engine 'cuda' found no device")
+    return CudaDriver(driver, 0)
+
+
+class CudaError(RuntimeError):
+    """What NVIDIA's driver refused to do."""
+
+
+@final
+class _DriverLibrary:
+    """The driver's functions, whose failures are errors."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+
+    def words(self, status: int) -> str:
+        """What a status means."""
+        text = c_char_p()
+        self.library.cuGetErrorString(status, byref(text))
+        return (text.value or b"unknown error").decode()
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function."""
+        status = getattr(self.library, name)(*arguments)
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"{name}: {self.words(status)}")
+        if status:
+            raise CudaError(f"{name}: {self.words(status)}")
+
+
+@final
+class DeviceBuffer(Unique):
+    """Some of a device's memory, which is freed with this object."""
+
+    def __init__(self, driver: CudaDriver, nbytes: int) -> None:
+        self._driver, self.nbytes = driver, nbytes
+        self.address = 0
+        place = c_uint64()
+        driver.enter()
+        driver.library.call("cuMemAlloc_v2", byref(place), c_size_t(nbytes))
+        self.address = place.value
+
+    def __del__(self) -> None:
+        if self.address and self._driver.is_usable:
+            self._driver.enter()
+            self._driver.library.library.cuMemFree_v2(c_uint64(self.address))
+
+
+@final
+class CudaDriver(Unique):
+    """One device and its stream."""
+
+    def __init__(self, library: _DriverLibrary, number: int) -> None:
+        self.library, self._process = library, os.getpid()
+        self._device = c_int()
+        library.call("cuDeviceGet", byref(self._device), number)
+        self._context = c_void_p()
+        library.call("cuDevicePrimaryCtxRetain", byref(self._context), self._device)
+        self._threads = threading.local()
+        self.enter()
+        self._stream = c_void_p()
+        library.call("cuStreamCreate", byref(self._stream), 1)
+        self.capability = self._attribute(75), self._attribute(76)
+        known = [name for least, name in NEWEST_PTX.items() if self.capability >= least]
+        self.target = nvptx(known[-1] if known else "sm_{}{}".format(*self.capability))
+        self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
+        self._modules: list[Any] = []
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process opened the device: a forked one must not use it."""
+        return os.getpid() == self._process
+
+    def enter(self) -> None:
+        """Let this thread use the device."""
+        if not self.is_usable:
+            raise CudaError("a forked process cannot use its parent's GPU: start a new process")
+        if not getattr(self._threads, "entered", False):
+            self.library.call("cuCtxSetCurrent", self._context)
+            self._threads.entered = True
+
+    def _attribute(self, number: int) -> int:
+        value = c_int()
+        self.library.call("cuDeviceGetAttribute", byref(value), number, self._device)
+        return value.value
+
+    def facts(self) -> DeviceFacts:
+        """The device as it is now."""
+        self.enter()
+        name = ctypes.create_string_buffer(256)
+        self.library.call("cuDeviceGetName", name, 256, self._device)
+        free, total = c_size_t(), c_size_t()
+        self.library.call("cuMemGetInfo_v2", byref(free), byref(total))
+        return DeviceFacts(name.value.decode(), total.value, free.value)
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        """A buffer; MemoryError where there is none."""
+        return DeviceBuffer(self, nbytes)
+
+    def write(self, buffer: DeviceBuffer, offset: int, data: Bytes) -> None:
+        """Copy bytes of the host to a buffer."""
+        self.enter()
+        if data.size:
+            where = c_uint64(buffer.address + offset)
+            args = where, c_void_p(data.ctypes.data), c_size_t(data.size), self._stream
+            self.library.call("cuMemcpyHtoDAsync_v2", *args)
+            self.finish()
+
+    def read(self, buffer: DeviceBuffer, offset: int, nbytes: int) -> Bytes:
+        """Bytes of a buffer, copied to the host."""
+        self.enter()
+        data = np.empty(nbytes, np.uint8)
+        if nbytes:
+            where = c_uint64(buffer.address + offset)
+            args = c_void_p(data.ctypes.data), where, c_size_t(nbytes), self._stream
+            self.library.call("cuMemcpyDtoHAsync_v2", *args)
+            self.finish()
+        return data
+
+    def copy(
+        self, source: DeviceBuffer, first: int, target: DeviceBuffer, offset: int, nbytes: int
+    ) -> None:
+        """Copy bytes from a buffer to one."""
+        self.enter()
+        if nbytes:
+            places = c_uint64(target.address + offset), c_uint64(source.address + first)
+            self.library.call("cuMemcpyDtoDAsync_v2", *places, c_size_t(nbytes), self._stream)
+
+    def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
+        """The functions of kernels; those that are new are compiled as one module."""
+        self.enter()
+        new = [code for code in dict.fromkeys(codes) if code not in self._functions]
+        if new:
+            module = Module(IR_TARGET)
+            for number, code in enumerate(new):
+                code.write(module, f"kernel{number}", code.structure)
+            ptx = assembly(module.text(), self.target)
+            loaded = c_void_p()
+            self.library.call("cuModuleLoadData", byref(loaded), c_char_p(ptx.encode()))
+            self._modules.append(loaded)
+            for number, code in enumerate(new):
+                function = c_void_p()
+                name = c_char_p(f"kernel{number}".encode())
+                self.library.call("cuModuleGetFunction", byref(function), loaded, name)
+                self._functions[code] = function
+        return [self._functions[code] for code in codes]
+
+    def launch(
+        self,
+        function: Any,
+        blocks: int,
+        block: int,
+        places: Sequence[tuple[DeviceBuffer, int]],
+        numbers: Sequence[int],
+    ) -> None:
+        """Run a function with buffers, offsets into them, and numbers."""
+        self.enter()
+        given = [part for buffer, offset in places for part in (buffer.address, offset)]
+        cells = np.array([n & _MASK for n in (*given, *numbers)], np.uint64)
+        first = cells.ctypes.data
+        arguments = (c_void_p * len(cells))(*range(first, first + 8 * len(cells), 8))
+        sizes = blocks, 1, 1, block, 1, 1, 0
+        self.library.call(
+            "cuLaunchKernel", function, *sizes, self._stream, arguments, POINTER(c_void_p)()
+        )
+
+    def finish(self) -> None:
+        """Wait for everything that was asked for."""
+        self.enter()
+        self.library.call("cuStreamSynchronize", self._stream)
+
+
+_MASK: Final = 2**64 - 1

@@ -1,0 +1,68 @@
+"""What a GPU is to the engines that run on it: memory, code, and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny.engine.gpu.launch import KernelCode
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class DeviceFacts(NamedTuple):
+    """A device as users see it."""
+
+    name: str
+    total_bytes: int
+    free_bytes: int | None
+    """None where the device does not say."""
+
+
+class DeviceDriver(Protocol):
+    """One device.  A buffer is some of its memory; a function is a kernel's code on it.
+
+    What is launched or copied runs in the order it is asked for.  Reading waits for it.
+    """
+
+    def facts(self) -> DeviceFacts:
+        """The device as it is now."""
+        ...
+
+    def allocate(self, nbytes: int) -> Any:
+        """A buffer; MemoryError where there is none.  It is freed when nothing holds it."""
+        ...
+
+    def write(self, buffer: Any, offset: int, data: Bytes) -> None:
+        """Copy bytes of the host to a buffer; they may change once this returns."""
+        ...
+
+    def read(self, buffer: Any, offset: int, nbytes: int) -> Bytes:
+        """Bytes of a buffer, copied to the host."""
+        ...
+
+    def copy(self, source: Any, first: int, target: Any, offset: int, nbytes: int) -> None:
+        """Copy bytes from a buffer to one; they do not overlap."""
+        ...
+
+    def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
+        """The functions of kernels, made where they are not known yet."""
+        ...
+
+    def launch(
+        self,
+        function: Any,
+        blocks: int,
+        block: int,
+        places: Sequence[tuple[Any, int]],
+        numbers: Sequence[int],
+    ) -> None:
+        """Run a function with buffers, offsets into them, and numbers."""
+        ...
+
+    def finish(self) -> None:
+        """Wait for everything that was asked for."""
+        ...

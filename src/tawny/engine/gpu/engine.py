@@ -1,0 +1,97 @@
+"""Engines that run programs on a GPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from tawny.engine.gpu import draws as draws
+from tawny.engine.gpu import indexing as indexing
+from tawny.engine.gpu import movement as movement
+from tawny.engine.gpu import products as products
+from tawny.engine.gpu import windows as windows
+from tawny.engine.gpu.bodies import supports_body
+from tawny.engine.gpu.driver import DeviceDriver
+from tawny.engine.gpu.executable import GpuExecutable
+from tawny.engine.gpu.table import kernel_of
+from tawny.engine.layout import Views
+from tawny.engine.protocol import Task
+from tawny.lazy import cached_property
+from tawny.node import Node
+from tawny.ops.body import Body
+from tawny.ops.fusion import ProductGroup
+
+
+class GpuEngine:
+    """Makes tasks runnable on a device."""
+
+    compiles_groups = True
+    min_group_size = 0
+
+    def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:
+        self.name, self._open_device = name, open_device
+
+    @cached_property
+    def driver(self) -> DeviceDriver:
+        """The device, which is opened when a program first asks for it."""
+        return self._open_device()
+
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+        """Never: products are whole."""
+        del op, operands
+        return False
+
+    def supports_bands(self, node: Node) -> bool:
+        """Never: steps are whole."""
+        del node
+        return False
+
+    def should_group(self, body: Body) -> bool:
+        """Whether one kernel computes it: a launch costs more than it does."""
+        return supports_body(body)
+
+    def warm_up(self) -> None:
+        """Open the device, or say that there is none."""
+        _ = self.driver
+
+    @property
+    def nominal_threads(self) -> int:
+        """One thread of the host asks for everything."""
+        return 1
+
+    def threads(self, asked: int | None) -> int:
+        """One, whatever is asked for."""
+        del asked
+        return self.nominal_threads
+
+    def scratch(self, node: Node, threads: int) -> int:
+        """Bytes that the launches of a step need."""
+        del threads
+        kernel = kernel_of(node, Views())
+        return 0 if kernel is None else kernel.scratch
+
+    def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
+        """Which steps run on the device, and which on the host, in words."""
+        del threads
+        views = Views()
+        by_host = Counter(n.name for n in steps if kernel_of(n, views) is None)
+        listed = ", ".join(f"{name} {n}" if n > 1 else name for name, n in by_host.items())
+        device, own = self.driver.facts().name, len(steps) - by_host.total()
+        said = f"{self.name}: {own} of {len(steps)} steps on {device}"
+        return f"{said}; by the host, with copies: {listed}" if listed else said
+
+    def emit(self, task: Task) -> object:
+        """Make the code of all kernels, in one go."""
+        views = Views()
+        kernels = [kernel_of(node, views) for node in task.lowered.steps]
+        codes = [
+            launch.code
+            for kernel in kernels
+            if kernel
+            for launch in (*kernel.checks, *kernel.launches)
+        ]
+        return self.driver.load(list(dict.fromkeys(codes)))
+
+    def prepare(self, task: Task) -> GpuExecutable:
+        """Allocate the memory, and find what each step launches."""
+        return GpuExecutable(task, self.driver)

@@ -1,0 +1,1 @@
+"""Kernels of GPUs, each a function of a grid of threads."""

@@ -1,0 +1,273 @@
+"""Matrix products, convolutions and einsums as contractions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tawny.engine.gpu.kernels.contraction import (
+    ColumnAxis,
+    Contraction,
+    DepthAxis,
+    RowAxis,
+    StackAxis,
+    Window,
+    contraction_launch,
+)
+from tawny.engine.gpu.launch import DeviceArray, GpuKernel
+from tawny.engine.gpu.table import gpu_rule
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
+from tawny.ops.einsum import Einsum
+from tawny.ops.linalg import Matmul
+
+
+def _kernel(
+    found: Contraction, operands: Sequence[DeviceArray], result: DeviceArray
+) -> GpuKernel | None:
+    """The kernel of a contraction of operands of the result's dtype."""
+    if any(m.dtype != result.dtype for m in operands) or result.dtype.kind == "b":
+        return None
+    launch = contraction_launch(found, result.dtype)
+    return GpuKernel(() if launch is None else (launch,))
+
+
+@gpu_rule(Matmul)
+def matmul(
+    op: Matmul, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A product of matrices, or a stack of them."""
+    del op
+    (a, b), (result,) = operands, results
+    return _kernel(matrices(a, b, result), operands, result)
+
+
+def matrices(a: DeviceArray, b: DeviceArray, result: DeviceArray) -> Contraction:
+    """A product as NumPy's `matmul` takes its operands."""
+    left, right = len(a.shape) > 1, len(b.shape) > 1
+    inner = left + right
+    whole = result.shape[: len(result.shape) - inner]
+    row = (
+        RowAxis(a.shape[-2], a.strides[-2], result.strides[-1 - right])
+        if left
+        else RowAxis(1, 0, 0)
+    )
+    column = (
+        ColumnAxis(b.shape[-1], b.strides[-1], result.strides[-1]) if right else ColumnAxis(1, 0, 0)
+    )
+    depth = DepthAxis(a.shape[-1], a.strides[-1], b.strides[-2] if right else b.strides[-1])
+    stack = zip(
+        whole,
+        _stack_steps(a, 2 if left else 1, len(whole)),
+        _stack_steps(b, 2 if right else 1, len(whole)),
+        result.strides,
+        strict=False,
+    )
+    return Contraction(tuple([StackAxis(*s) for s in stack]), (row,), (column,), (depth,))
+
+
+def _stack_steps(operand: DeviceArray, inner: int, rank: int) -> list[int]:
+    """The steps of an operand along the axes of a stack; 0 along those it is repeated on."""
+    sizes, steps = operand.shape[:-inner], operand.strides[:-inner]
+    own = [0 if n == 1 else s for n, s in zip(sizes, steps, strict=True)]
+    return [0] * (rank - len(own)) + own
+
+
+@gpu_rule(Convolution)
+def convolution(
+    op: Convolution, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Windows of the input times the kernel."""
+    (x, kernel), (result,) = operands, results
+    spatial, channels = range(len(op.strides)), kernel.shape[-2]
+    outputs = kernel.shape[-1] // op.groups
+    group = StackAxis(
+        op.groups,
+        channels * x.strides[-1],
+        outputs * kernel.strides[-1],
+        outputs * result.strides[-1],
+    )
+    rows = [RowAxis(x.shape[0], x.strides[0], result.strides[0])]
+    rows += [RowAxis(result.shape[i + 1], 0, result.strides[i + 1]) for i in spatial]
+    depth = [DepthAxis(kernel.shape[i], 0, kernel.strides[i]) for i in spatial]
+    depth.append(DepthAxis(channels, x.strides[-1], kernel.strides[-2]))
+    windows = [
+        Window(
+            i + 1,
+            i,
+            -op.padding[i][0],
+            op.strides[i],
+            op.dilation[i],
+            x.shape[i + 1],
+            x.strides[i + 1],
+        )
+        for i in spatial
+    ]
+    column = ColumnAxis(outputs, kernel.strides[-1], result.strides[-1])
+    found = Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
+    return _kernel(found, operands, result)
+
+
+@gpu_rule(ConvolutionKernelGradient)
+def kernel_gradient(
+    op: ConvolutionKernelGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Windows of the input times the slopes, summed over all positions."""
+    (x, slope), (result,) = operands, results
+    spatial, channels = range(len(op.strides)), result.shape[-2]
+    outputs = result.shape[-1] // op.groups
+    group = StackAxis(
+        op.groups,
+        channels * x.strides[-1],
+        outputs * slope.strides[-1],
+        outputs * result.strides[-1],
+    )
+    rows = [RowAxis(result.shape[i], 0, result.strides[i]) for i in spatial]
+    rows.append(RowAxis(channels, x.strides[-1], result.strides[-2]))
+    depth = [DepthAxis(x.shape[0], x.strides[0], slope.strides[0])]
+    depth += [DepthAxis(slope.shape[i + 1], 0, slope.strides[i + 1]) for i in spatial]
+    windows = [
+        Window(
+            i,
+            i + 1,
+            -op.padding[i][0],
+            op.dilation[i],
+            op.strides[i],
+            x.shape[i + 1],
+            x.strides[i + 1],
+        )
+        for i in spatial
+    ]
+    column = ColumnAxis(outputs, slope.strides[-1], result.strides[-1])
+    found = Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
+    return _kernel(found, operands, result)
+
+
+@gpu_rule(ConvolutionInputGradient)
+def input_gradient(
+    op: ConvolutionInputGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Windows of the slopes times the kernel turned around: one product for each residue."""
+    (kernel, slope), (result,) = operands, results
+    if any(m.dtype != result.dtype for m in operands):
+        return None
+    made = [
+        contraction_launch(found, result.dtype) for found in residues(op, kernel, slope, result)
+    ]
+    return GpuKernel(tuple([launch._replace(places=(1, 0, 2)) for launch in made if launch]))
+
+
+def residues(
+    op: ConvolutionInputGradient, kernel: DeviceArray, slope: DeviceArray, result: DeviceArray
+) -> list[Contraction]:
+    """The gradient of a convolution's input, for each residue of places by the strides."""
+    channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
+    group = StackAxis(
+        op.groups,
+        outputs * slope.strides[-1],
+        outputs * kernel.strides[-1],
+        channels * result.strides[-1],
+    )
+    column = ColumnAxis(channels, kernel.strides[-2], result.strides[-1])
+    found: list[Contraction] = []
+    spatial = range(len(op.strides))
+    for residue in itertools.product(*[range(stride) for stride in op.strides]):
+        seen = [
+            _Residue.of(op, i, r, kernel.shape[i], result.shape[i + 1])
+            for i, r in zip(spatial, residue, strict=True)
+        ]
+        rows = [RowAxis(slope.shape[0], slope.strides[0], result.strides[0])]
+        rows += [RowAxis(seen[i].places, 0, op.strides[i] * result.strides[i + 1]) for i in spatial]
+        depth = [DepthAxis(seen[i].taps, 0, seen[i].period * kernel.strides[i]) for i in spatial]
+        depth.append(DepthAxis(outputs, slope.strides[-1], kernel.strides[-1]))
+        windows = [
+            Window(
+                i + 1, i, seen[i].origin, 1, seen[i].step, slope.shape[i + 1], slope.strides[i + 1]
+            )
+            for i in spatial
+        ]
+        b_start = sum(seen[i].first * kernel.strides[i] for i in spatial)
+        c_start = sum(residue[i] * result.strides[i + 1] for i in spatial)
+        found.append(
+            Contraction(
+                (group,), tuple(rows), (column,), tuple(depth), tuple(windows), b_start, c_start
+            )
+        )
+    return found
+
+
+class _Residue(NamedTuple):
+    """Places `residue`, `residue + stride` ... of an axis, and the taps and positions they see.
+
+    Place q saw tap t of window p where q + padding = p * stride + t * dilation.
+    """
+
+    places: int
+    taps: int
+    first: int
+    """The first tap they see; every `period`th after it is seen too."""
+    period: int
+    origin: int
+    """The position that the first place sees by the first tap, and how far the next tap's is."""
+    step: int
+
+    @staticmethod
+    def of(op: ConvolutionInputGradient, i: int, residue: int, taps: int, places: int) -> _Residue:
+        stride, dilation, before = op.strides[i], op.dilation[i], op.padding[i][0]
+        common = math.gcd(stride, dilation)
+        seen = [t for t in range(taps) if (residue + before - t * dilation) % stride == 0]
+        first = seen[0] if seen else 0
+        return _Residue(
+            max(-(-(places - residue) // stride), 0),
+            len(seen),
+            first,
+            stride // common,
+            (residue + before - first * dilation) // stride,
+            -(dilation // common),
+        )
+
+
+@gpu_rule(Einsum)
+def einsum(
+    op: Einsum, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A contraction of two operands."""
+    (result,) = results
+    if len(operands) != 2:
+        return None
+    terms, _, out = op.subscripts.partition("->")
+    letters = terms.split(",")
+    if any(len(set(term)) != len(term) for term in (*letters, out)):
+        return None
+    steps = [
+        dict(zip(term, m.strides, strict=True))
+        for term, m in zip((*letters, out), (*operands, result), strict=True)
+    ]
+    sizes = {
+        c: n
+        for term, m in zip(letters, operands, strict=True)
+        for c, n in zip(term, m.shape, strict=True)
+    }
+    a, b, c = steps
+    if any(letter not in sizes for letter in out) or set(a) ^ set(b) > set(out):
+        return None
+    if any(letter not in b and letter not in c for letter in a) or any(
+        letter not in a and letter not in c for letter in b
+    ):
+        return None
+    stack = [StackAxis(sizes[x], a[x], b[x], c[x]) for x in out if x in a and x in b]
+    rows = [RowAxis(sizes[x], a[x], c[x]) for x in out if x not in b]
+    columns = [ColumnAxis(sizes[x], b[x], c[x]) for x in out if x not in a]
+    depth = [DepthAxis(sizes[x], a[x], b[x]) for x in letters[0] if x in b and x not in c]
+    found = Contraction(
+        tuple(stack),
+        tuple(rows) or (RowAxis(1, 0, 0),),
+        tuple(columns) or (ColumnAxis(1, 0, 0),),
+        tuple(depth) or (DepthAxis(1, 0, 0),),
+    )
+    return _kernel(found, operands, result)

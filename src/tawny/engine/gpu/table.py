@@ -1,0 +1,63 @@
+"""The table of GPU kernels: for each op class, the rule that gives its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from tawny.dtype import DType
+from tawny.engine.gpu.launch import VECTOR_BYTES, DeviceArray, GpuKernel
+from tawny.engine.layout import StridedView, Views, contiguous
+from tawny.engine.lowering import types
+from tawny.node import Node
+from tawny.op import Op
+from tawny.shape import Shape
+
+MOST_KERNELS: Final = 4096
+"""Answers of rules that are remembered: those that were asked for last."""
+
+Rule = Callable[[Any, Sequence[DeviceArray], Sequence[DeviceArray]], GpuKernel | None]
+"""Of an op, and how its operands and results lie in memory."""
+
+R = TypeVar("R", bound=Rule)
+
+RULES: Final[dict[type[Op], Rule]] = {}
+
+
+def gpu_rule(*ops: type[Op]) -> Callable[[R], R]:
+    """Declare how a GPU computes some ops."""
+
+    def declare(rule: R) -> R:
+        for op in ops:
+            if op in RULES:
+                raise ValueError(f"{op.__name__} has two rules")
+            RULES[op] = rule
+        return rule
+
+    return declare
+
+
+def kernel_of(node: Node, views: Views) -> GpuKernel | None:
+    """The kernel of a node; None where it has none."""
+    operands = tuple([array_of(views(source)) for source in node.inputs])
+    return _kernel(node.op, operands, tuple([new_array(*kind) for kind in types(node)]))
+
+
+def array_of(seen: StridedView) -> DeviceArray:
+    """How a value lies in a device's memory, where storages begin at multiples of more."""
+    m = seen.memory
+    return DeviceArray(m.shape, m.strides, m.dtype, m.constant, not seen.offset % VECTOR_BYTES)
+
+
+def new_array(shape: Shape, dtype: DType) -> DeviceArray:
+    """How a new array lies in a device's memory."""
+    return DeviceArray(shape, contiguous(shape, dtype).strides, dtype)
+
+
+@lru_cache(MOST_KERNELS)
+def _kernel(
+    op: Op, operands: tuple[DeviceArray, ...], results: tuple[DeviceArray, ...]
+) -> GpuKernel | None:
+    rule = RULES.get(type(op))
+    return None if rule is None else rule(op, operands, results)
