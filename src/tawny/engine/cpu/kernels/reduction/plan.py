@@ -83,10 +83,6 @@ def reduction_kernel(
 # -------------------------------------------------------------------- planning
 
 
-def _is_row(found: StagedBody, view: View) -> bool:
-    return not found.folded.intersection(view)
-
-
 def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]:
     """Strides along each axis of the space."""
     out = [0] * rank
