@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tawny import cli, models
-from tawny.bench import WORKLOADS, BenchRow, child, command, measure, measurement, workloads
+from tawny.bench import WORKLOADS, BenchRow, child, command, measure, rows, workloads
 from tawny.bench.picture import series
 from tawny.bench.rows import format_table
 from tawny.bench.workloads import PreparedWorkload
@@ -166,7 +166,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
             "first_build_s": 11,
         },
     }
-    monkeypatch.setattr(measurement, "_run_child", lambda name, mode, seconds: found[mode])
+    monkeypatch.setattr(rows, "_run_child", lambda name, mode, seconds: found[mode])
     said: list[str] = []
     (row,) = measure(["ResNet50"], said.append)
     assert said == ["ResNet50: without the graph", "ResNet50: with the graph"]

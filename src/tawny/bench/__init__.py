@@ -7,6 +7,6 @@ of its own, beside the peak that was predicted.
 
 from __future__ import annotations
 
-from tawny.bench.measurement import measure as measure
 from tawny.bench.rows import BenchRow as BenchRow
+from tawny.bench.rows import measure as measure
 from tawny.bench.workloads import WORKLOADS as WORKLOADS

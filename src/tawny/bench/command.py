@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tawny.bench.measurement import machine, measure
 from tawny.bench.picture import draw
-from tawny.bench.rows import BenchRow, format_table
+from tawny.bench.rows import BenchRow, format_table, machine, measure
 from tawny.bench.workloads import LARGE_BUDGET, WORKLOADS
 
 FORMATS: Final = (".png", ".svg", ".pdf")

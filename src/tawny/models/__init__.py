@@ -10,10 +10,10 @@ Building one draws no weights: they are drawn when they are first needed, or com
 
 from __future__ import annotations
 
-from tawny.models.character_lstm import CharacterLSTM as CharacterLSTM
 from tawny.models.inception import InceptionV3 as InceptionV3
 from tawny.models.mask_rcnn import MaskRCNN as MaskRCNN
-from tawny.models.mnist import Mnist as Mnist
+from tawny.models.report import CharacterLSTM as CharacterLSTM
+from tawny.models.report import Mnist as Mnist
 from tawny.models.resnet import ResNet as ResNet
 from tawny.models.resnet import ResNet50 as ResNet50
 from tawny.models.resnet import ResNet101 as ResNet101

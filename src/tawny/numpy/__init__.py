@@ -83,7 +83,6 @@ from tawny.numpy.histograms import histogram as histogram
 from tawny.numpy.histograms import histogram2d as histogram2d
 from tawny.numpy.histograms import histogram_bin_edges as histogram_bin_edges
 from tawny.numpy.histograms import histogramdd as histogramdd
-from tawny.numpy.inspection import __array_namespace_info__ as __array_namespace_info__
 from tawny.numpy.missing import nanmax as nanmax
 from tawny.numpy.missing import nanmean as nanmean
 from tawny.numpy.missing import nanmin as nanmin
@@ -137,6 +136,7 @@ from tawny.numpy.statistics import nanpercentile as nanpercentile
 from tawny.numpy.statistics import nanquantile as nanquantile
 from tawny.numpy.statistics import percentile as percentile
 from tawny.numpy.statistics import quantile as quantile
+from tawny.numpy.types import __array_namespace_info__ as __array_namespace_info__
 from tawny.numpy.types import can_cast as can_cast
 from tawny.numpy.types import common_type as common_type
 from tawny.numpy.types import finfo as finfo

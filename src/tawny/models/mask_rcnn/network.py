@@ -15,10 +15,10 @@ from tawny import nn
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.models.mask_rcnn import boxes as bx
-from tawny.models.mask_rcnn import keras_names
+from tawny.models.mask_rcnn import matterport
+from tawny.models.mask_rcnn.matterport import Settings
 from tawny.models.mask_rcnn.pyramid import FEATURES, ClassHead, MaskHead, Pyramid, RegionProposals
 from tawny.models.mask_rcnn.regions import pyramid_crop
-from tawny.models.mask_rcnn.settings import Settings
 from tawny.models.resnet import ResNet
 from tawny.models.sizes import IMAGE, scale_channels
 
@@ -63,7 +63,7 @@ class MaskRCNN(nn.Module):
     @staticmethod
     def keras_name(name: str) -> str:
         """A path in Matterport's network as the path here, for `load_keras`."""
-        return keras_names.keras_name(name)
+        return matterport.keras_name(name)
 
     def forward(self, images: Array, windows: Any = None) -> Detections:
         size = self._size(images)

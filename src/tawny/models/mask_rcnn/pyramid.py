@@ -7,7 +7,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.mask_rcnn.settings import Settings
+from tawny.models.mask_rcnn.matterport import Settings
 from tawny.models.sizes import scale_channels
 
 EPSILON: Final = 1e-3

@@ -9,8 +9,7 @@ from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.nn.layers.linear import AFFINE, AffineLayer
-from tawny.nn.layers.sizes import Sizes, as_padding, as_size
-from tawny.nn.layers.spatial import SpatialLayer
+from tawny.nn.layers.sizes import Sizes, SpatialLayer, as_padding, as_size
 from tawny.ops.window import per_axis
 
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, cast
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import type_error
-from tawny.nn.layers.sizes import Sizes, as_padding
-from tawny.nn.layers.spatial import SpatialLayer
+from tawny.nn.layers.sizes import Sizes, SpatialLayer, as_padding
 from tawny.nn.module import Module
 from tawny.ops.window import Pads, per_axis
 from tawny.optim.arguments import as_real

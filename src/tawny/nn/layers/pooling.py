@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from tawny import numpy as np
 from tawny.array import Array
-from tawny.nn.layers.sizes import Sizes, as_padding
-from tawny.nn.layers.spatial import SpatialLayer
+from tawny.nn.layers.sizes import Sizes, SpatialLayer, as_padding
 from tawny.ops.window import per_axis
 
 

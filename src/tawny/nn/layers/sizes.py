@@ -1,10 +1,12 @@
-"""Sizes as layers take them in their constructors."""
+"""Sizes as layers take them, and layers of which there is a class for each number of axes."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+import inspect
+from typing import Any, ClassVar, Final, cast
 
 from tawny.errors import type_error, value_error
+from tawny.nn.module import Module
 from tawny.ops.window import Pads, explicit_padding
 from tawny.optim.arguments import as_real
 from tawny.shape import as_int
@@ -51,3 +53,27 @@ def as_fraction(value: Any, op: str, word: str) -> float:
     if not 0 <= number < 1:
         raise value_error(op, f"{word} is {value!r}; it must be from 0 up to but not including 1")
     return number
+
+
+AXES: Final = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}
+"""What the axes are called in documentation, by their number."""
+
+
+class SpatialLayer(Module):
+    """A layer over `rank` spatial axes of (batch, *spatial, channels).
+
+    A class is documented by its own first line and the `details` of its family, where `{name}`,
+    `{rank}` and `{axes}` stand for its own, and `{x4}` for a size of 4 on each axis.
+    """
+
+    rank: ClassVar[int]
+    details: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, rank: int | None = None, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        if rank is not None:
+            cls.rank = rank
+            fours = {f"x{n}": ", ".join([str(n)] * rank) for n in (2, 4, 8)}
+            details = inspect.cleandoc(cls.details)
+            said = details.format(name=cls.__name__, rank=rank, axes=AXES[rank], **fours)
+            cls.__doc__ = f"{cls.__doc__}\n\n{said}" if said else cls.__doc__

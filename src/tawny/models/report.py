@@ -1,4 +1,4 @@
-"""The network of the report that reads handwritten digits."""
+"""Small networks of the report: one reads handwritten digits, one guesses the next character."""
 
 from __future__ import annotations
 
@@ -44,4 +44,30 @@ class Mnist(nn.Module):
             images = images * self.scale
         pooled = self.dropout(self.pool(self.conv(images)))
         scores: Array = self.output(self.dense(flatten_samples(pooled)))
+        return scores
+
+
+class CharacterLSTM(nn.Module):
+    """Windows (batch, time) of characters' numbers to the scores (logits) of the next one.
+
+    Embedding, LSTM, a dense layer with relu, and a linear one, with the sizes of the report's
+    example; gradients flow through all of them.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        embedding: int = 40,
+        hidden: int = 128,
+        dense: int = 512,
+        dtype: str = "float32",
+    ) -> None:
+        self.embedding = nn.Embedding(vocabulary, embedding, dtype=dtype)
+        self.lstm = nn.LSTM(embedding, hidden, dtype=dtype)
+        self.dense = nn.Linear(hidden, dense, activation="relu", dtype=dtype)
+        self.output = nn.Linear(dense, vocabulary, dtype=dtype)
+
+    def forward(self, x: Array) -> Array:
+        scores: Array = self.output(self.dense(self.lstm(self.embedding(x))))
         return scores
