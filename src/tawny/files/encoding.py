@@ -19,7 +19,7 @@ from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.files.functions import registered_function, registered_name
 from tawny.files.op_checks import MalformedError, check_op
-from tawny.files.safetensors import MAX_RANK, Json, excerpt, is_natural
+from tawny.files.reading import MAX_RANK, Json, excerpt, is_natural
 from tawny.node import Constant, Part, Variable
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
 from tawny.ops.body import Body, BodyStep

@@ -7,15 +7,12 @@ claims is held against the bytes that are there before any array is made.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
 import math
 import os
-import stat
-from collections import Counter
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -24,16 +21,23 @@ import numpy as np
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.files.atomic_write import write_atomically
+from tawny.files.reading import (
+    MAX_BYTES,
+    MAX_RANK,
+    Fail,
+    GraphFileError,
+    Json,
+    excerpt,
+    is_natural,
+    open_regular,
+    parse_json,
+)
 from tawny.node import Value
 from tawny.shape import Shape, size
 
 MAX_HEADER: Final = 100_000_000
 """Bytes of the longest header, as the format's own library has it."""
 
-MAX_RANK: Final = 64
-"""Axes of an array, as NumPy has it."""
-
-_MAX_BYTES: Final = 2**63 - 1
 _DIGEST: Final = "sha256"
 _COMPLEX: Final = "complex"
 _NO_DIGEST: Final = "0" * 64
@@ -57,22 +61,6 @@ _CODES: Final[dict[str, DType]] = {
 }
 _CODE_OF: Final = {d: code for code, d in _CODES.items() if code not in ("C64", "BF16")}
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-
-
-class GraphFileError(ValueError):
-    """A file that cannot be what it should be: which file, where in it, and what was expected."""
-
-    def __init__(self, path: str, place: str, detail: str) -> None:
-        super().__init__(f"{path}: {place}: {detail}")
-        self.path = path
-        self.place = place
-        self.detail = detail
-
-
-Fail = Callable[[str, str], GraphFileError]
-"""The error for a place in a file and what is wrong there."""
-
 
 @dataclass(frozen=True)
 class Contents:
@@ -92,49 +80,6 @@ class _ArrayEntry(NamedTuple):
     end: int
 
 
-# ------------------------------------------------------------------------ JSON
-
-
-def parse_json(text: str | bytes, place: str, fail: Fail) -> Json:
-    """The JSON value `text` is, refusing what readers disagree about: repeated keys, NaN."""
-
-    def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-        table = dict(pairs)
-        if len(table) != len(pairs):
-            times = Counter([name for name, _ in pairs])
-            twice = next(name for name, count in times.items() if count > 1)
-            raise fail(place, f"the key {excerpt(twice)} occurs twice in one object")
-        return table
-
-    def constant(name: str) -> Json:
-        raise fail(place, f"{name} is no JSON number")
-
-    try:
-        decoded = text if isinstance(text, str) else text.decode()
-        result: Json = json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
-    except GraphFileError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise fail(place, f"expected JSON text: {error}") from None
-    return result
-
-
-def excerpt(value: object) -> str:
-    """`value` for an error message, cut short."""
-    if isinstance(value, Sized) and len(value) > 100:
-        return f"a {type(value).__name__} of length {len(value)}"
-    try:
-        text = ascii(value)
-    except RecursionError:
-        return f"a deeply nested {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def is_natural(value: object) -> bool:
-    """Whether a JSON value is an integer from 0 that an array's size can be."""
-    return type(value) is int and 0 <= value <= _MAX_BYTES
-
-
 # --------------------------------------------------------------------- reading
 
 
@@ -142,25 +87,6 @@ def read(path: str | os.PathLike[str]) -> Contents:
     """The arrays and the text of a file, all of it checked."""
     with open_regular(path) as file:
         return read_from(file, os.fstat(file.fileno()).st_size, os.fspath(path))
-
-
-def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """A regular file to read; a pipe or device is refused, and never waited for."""
-    name = os.fspath(path)
-    descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        if not stat.S_ISREG(mode):
-            raise GraphFileError(name, "file", "expected a regular file")
-        return open(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-_FLAGS: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_from(file: io.BufferedIOBase, total: int, name: str) -> Contents:
@@ -223,7 +149,7 @@ def _entry(name: str, value: Json, fail: Fail) -> _ArrayEntry:
     if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(is_natural, shape)):
         raise fail(place, f"shape is {excerpt(shape)}; expected at most {MAX_RANK} sizes from 0")
     sizes = cast("list[int]", shape)
-    if math.prod(n for n in sizes if n) * dtype.itemsize > _MAX_BYTES:
+    if math.prod(n for n in sizes if n) * dtype.itemsize > MAX_BYTES:
         raise fail(place, f"shape {excerpt(shape)} is larger than any array")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(is_natural, offsets)):
         raise fail(place, f"data_offsets are {excerpt(offsets)}; expected [begin, end]")

@@ -27,16 +27,8 @@ from tawny.files.encoding import (
     decode_type,
 )
 from tawny.files.op_checks import MalformedError, check_op
-from tawny.files.safetensors import (
-    Contents,
-    GraphFileError,
-    Json,
-    excerpt,
-    parse_json,
-    read,
-    read_from,
-    write,
-)
+from tawny.files.reading import GraphFileError, Json, excerpt, parse_json
+from tawny.files.safetensors import Contents, read, read_from, write
 from tawny.graph.graph import Graph
 from tawny.graph.report.trace import type_text
 from tawny.graph.saving import (

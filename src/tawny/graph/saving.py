@@ -12,7 +12,8 @@ from tawny.array import array_for
 from tawny.errors import type_error, value_error
 from tawny.files.encoding import encode_dtype, encode_op, encode_shape, encode_type
 from tawny.files.op_checks import MalformedError, check_op
-from tawny.files.safetensors import Json, file_blocks, write
+from tawny.files.reading import Json
+from tawny.files.safetensors import file_blocks, write
 from tawny.graph.report.trace import listing, source_text
 from tawny.node import Constant, Node, Value
 from tawny.ops.differentiation import remove_markers

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tawny.errors import value_error
-from tawny.files.safetensors import GraphFileError, excerpt, read, write
+from tawny.files.reading import GraphFileError, excerpt
+from tawny.files.safetensors import read, write
 from tawny.graph.saving import ARRAYS
 from tawny.nn.interop.conversion import Rename, as_rename, load_foreign, plain_name
 from tawny.nn.interop.flattened_maps import Shapes, flattened_shapes, row_adjustment

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.errors import with_location
-from tawny.files.safetensors import GraphFileError, open_regular
+from tawny.files.reading import GraphFileError, open_regular
 from tawny.node import Value
 
 File = str | os.PathLike[str]

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tawny.errors import type_error, value_error
-from tawny.files.safetensors import GraphFileError, open_regular, read
+from tawny.files.reading import GraphFileError, open_regular
+from tawny.files.safetensors import read
 from tawny.nn.interop.hdf5 import File, from_archive, from_hdf5, path_from_layer
 from tawny.node import Value
 

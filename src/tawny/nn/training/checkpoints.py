@@ -19,7 +19,8 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 
 from tawny.errors import type_error, value_error, with_location
-from tawny.files.safetensors import GraphFileError, excerpt, is_natural, parse_json, read, write
+from tawny.files.reading import GraphFileError, excerpt, is_natural, parse_json
+from tawny.files.safetensors import read, write
 from tawny.nn.training.callbacks import History
 from tawny.node import Value
 from tawny.optim.stopping import Memory
