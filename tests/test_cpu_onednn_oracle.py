@@ -78,7 +78,7 @@ def test_the_layers_of_networks_backwards(name):
 
 # ------------------------------------------------------------ random geometry
 
-few = settings(max_examples=50, deadline=None)
+few = settings(max_examples=25, deadline=None)
 
 
 @st.composite
