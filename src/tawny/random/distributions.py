@@ -7,7 +7,7 @@ mean of `poisson`, count as constants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from tawny.ops.random import (
 from tawny.ops.reduction import argmax
 from tawny.ops.reduction import sum as total
 from tawny.shape import Shape, as_shape, broadcast, normalise_axis
+
+P = ParamSpec("P")
 
 TRIES: Final = 16
 """Proposals for each number of a distribution drawn by rejection.  At least 95 of 100 are taken of
@@ -67,7 +69,26 @@ def _fraction(shape: Shape, dtype: DType) -> Array:
     return e.add(draw, wrap(lift(np.asarray(step, draw.dtype), "uniform")))
 
 
-@explain_bad_calls
+def _distribution(*example: float) -> Callable[[Callable[P, Array]], Callable[P, Array]]:
+    """Document what all distributions have in common, with the parameters of an example."""
+
+    def declare(function: Callable[P, Array]) -> Callable[P, Array]:
+        name = function.__name__
+        given = ", ".join([*map(str, example), "shape=(3,)"])
+        function.__doc__ = f"""{(function.__doc__ or "").rstrip()}
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.{name}({given}).shape   # -> (3,)
+    """
+        return explain_bad_calls(function)
+
+    return declare
+
+
+@_distribution()
 def laplace(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -75,12 +96,6 @@ def laplace(
 
     - `loc`: the centre.
     - `scale`: the width, at least 0.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.laplace(shape=(3,)).shape   # -> (3,)
     """
     _check("laplace", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("laplace", shape, dtype, loc, scale)
@@ -89,7 +104,7 @@ def laplace(
     return base * width + centre
 
 
-@explain_bad_calls
+@_distribution()
 def gumbel(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -97,12 +112,6 @@ def gumbel(
 
     - `loc`: the centre.
     - `scale`: the width, at least 0.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.gumbel(shape=(3,)).shape   # -> (3,)
     """
     _check("gumbel", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("gumbel", shape, dtype, loc, scale)
@@ -110,7 +119,7 @@ def gumbel(
     return base * width + centre
 
 
-@explain_bad_calls
+@_distribution()
 def logistic(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -118,12 +127,6 @@ def logistic(
 
     - `loc`: the centre.
     - `scale`: the width, at least 0.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.logistic(shape=(3,)).shape   # -> (3,)
     """
     _check("logistic", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("logistic", shape, dtype, loc, scale)
@@ -147,7 +150,7 @@ def _standard_gamma(a: Array, size: Shape) -> Array:
     return value * if_else(low, power, 1.0)
 
 
-@explain_bad_calls
+@_distribution(2.0)
 def gamma(
     shape_parameter: ArrayLike, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -155,12 +158,6 @@ def gamma(
 
     - `shape_parameter`: k, a positive number.
     - `scale`: the width, at least 0.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.gamma(2.0, shape=(3,)).shape   # -> (3,)
     """
     _check("gamma", "shape_parameter", shape_parameter, lambda v: v > 0, "greater than 0")
     _check("gamma", "scale", scale, lambda v: v >= 0, "at least 0")
@@ -169,17 +166,11 @@ def gamma(
     return _cast(base, wanted) * width
 
 
-@explain_bad_calls
+@_distribution(3.0)
 def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Sums of the squares of `df` standard normal numbers.
 
     - `df`: how many; it need not be whole.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.chisquare(3.0, (3,)).shape   # -> (3,)
     """
     _check("chisquare", "df", df, lambda v: v > 0, "greater than 0")
     (k,), size, wanted = _operands("chisquare", shape, dtype, df)
@@ -187,17 +178,11 @@ def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     return _cast(2.0 * _standard_gamma(half, size), wanted)
 
 
-@explain_bad_calls
+@_distribution(4.0)
 def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Student's t distribution with `df` degrees of freedom.
 
     - `df`: a positive number; it need not be whole.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.student_t(4.0, (3,)).shape   # -> (3,)
     """
     _check("student_t", "df", df, lambda v: v > 0, "greater than 0")
     (k,), size, wanted = _operands("student_t", shape, dtype, df)
@@ -206,17 +191,11 @@ def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     return _cast(normal(shape=size) / e.sqrt(spread), wanted)
 
 
-@explain_bad_calls
+@_distribution(2.0, 3.0)
 def beta(a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     """Numbers of density proportional to `x**(a - 1) (1 - x)**(b - 1)`, from 0 to 1.
 
     - `a`, `b`: positive numbers.
-    - `shape`: the shape of the result, to which the others broadcast; their own when None.
-    - `dtype`: of the result, a floating-point dtype; float64 when None.
-
-    The numbers are drawn anew in each run, from `tw.random.seed`.
-
-        tw.random.beta(2.0, 3.0, (3,)).shape   # -> (3,)
     """
     _check("beta", "a", a, lambda v: v > 0, "greater than 0")
     _check("beta", "b", b, lambda v: v > 0, "greater than 0")
