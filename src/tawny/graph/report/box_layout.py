@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from tawny.graph.report.scope_layout import components, levels
+
 GAP: Final = 26.0
 """Room between two boxes of a layer."""
 
@@ -81,8 +83,10 @@ def place_boxes(
 
     `extra` are further edges (upper, lower), drawn apart from those to inputs.
     """
-    layer = _layers(inputs)
-    parts = [_Component(sizes, inputs, extra, layer, boxes) for boxes in _components(inputs, extra)]
+    layer = levels(inputs)
+    edges = [(source, box) for box, sources in enumerate(inputs) for source in sources]
+    groups = components(len(inputs), [*edges, *extra])
+    parts = [_Component(sizes, inputs, extra, layer, boxes) for boxes in groups]
     parts.sort(key=lambda p: -p.width * p.height)
     area = sum((p.width + PART_GAP) * (p.height + PART_GAP) for p in parts)
     widest = max([1.6 * math.sqrt(area), *(p.width for p in parts)])
@@ -99,41 +103,6 @@ def place_boxes(
         right, tall = max(right, left + part.width), max(tall, part.height)
         left += part.width + PART_GAP
     return BoxLayout(tuple(x), tuple(y), tuple(layer), lanes, right, top + tall)
-
-
-def _layers(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """The longest way down to each box; those without inputs stand right above a reader."""
-    layer = [0] * len(inputs)
-    first: dict[int, int] = {}
-    for box, sources in enumerate(inputs):
-        layer[box] = max((layer[s] + 1 for s in sources), default=0)
-        for source in sources:
-            first[source] = min(first.get(source, layer[box]), layer[box])
-    return [
-        first[box] - 1 if not sources and box in first else layer[box]
-        for box, sources in enumerate(inputs)
-    ]
-
-
-def _components(
-    inputs: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]]
-) -> list[list[int]]:
-    """The boxes in groups between which there is no edge."""
-    leader = list(range(len(inputs)))
-
-    def find(box: int) -> int:
-        while leader[box] != box:
-            leader[box] = leader[leader[box]]
-            box = leader[box]
-        return box
-
-    pairs = [(s, box) for box, sources in enumerate(inputs) for s in sources]
-    for a, b in (*pairs, *extra):
-        leader[find(b)] = find(a)
-    groups: dict[int, list[int]] = {}
-    for box in range(len(inputs)):
-        groups.setdefault(find(box), []).append(box)
-    return list(groups.values())
 
 
 class _Component:

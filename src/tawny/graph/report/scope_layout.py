@@ -244,19 +244,13 @@ class ScopeLayout:
 def _rows(items: Sequence[int], edges: dict[tuple[int, int], None]) -> Iterator[list[Row]]:
     """The rows of each connected part."""
     place = {item: k for k, item in enumerate(items)}
-    pairs = [(place[a], place[b]) for a, b in edges if place[a] < place[b]]
+    pairs = [(place[a], place[b]) for a, b in edges]
     above: list[list[int]] = [[] for _ in items]
-    below: list[list[int]] = [[] for _ in items]
     for a, b in pairs:
-        above[b].append(a)
-        below[a].append(b)
-    level = [0] * len(items)
-    for k, sources in enumerate(above):
-        level[k] = max((level[s] + 1 for s in sources), default=0)
-    for k in reversed(range(len(items))):
-        if not above[k] and below[k]:  # right above its first reader
-            level[k] = min(level[r] for r in below[k]) - 1
-    for part in _components(len(items), [(place[a], place[b]) for a, b in edges]):
+        if a < b:
+            above[b].append(a)
+    level = levels(above)
+    for part in components(len(items), pairs):
         least = min(level[k] for k in part)
         rows: list[Row] = [[] for _ in range(max(level[k] for k in part) - least + 1)]
         for k in part:
@@ -273,7 +267,24 @@ def _rows(items: Sequence[int], edges: dict[tuple[int, int], None]) -> Iterator[
         yield [[items[k] for k in row] for row in rows if row]
 
 
-def _components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
+def levels(inputs: Sequence[Sequence[int]]) -> list[int]:
+    """The longest way down to each item, whose inputs come before it.
+
+    Those without inputs stand right above their first reader.
+    """
+    level = [0] * len(inputs)
+    first: dict[int, int] = {}
+    for item, sources in enumerate(inputs):
+        level[item] = max((level[s] + 1 for s in sources), default=0)
+        for source in sources:
+            first[source] = min(first.get(source, level[item]), level[item])
+    return [
+        first[item] - 1 if not sources and item in first else level[item]
+        for item, sources in enumerate(inputs)
+    ]
+
+
+def components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
     """The numbers below `count` in groups between which there is no pair."""
     leader = list(range(count))
 
