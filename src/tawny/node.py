@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny import dtype as dt
+from tawny.attributes import Natural
 from tawny.dtype import DType, Number
 from tawny.forking import fork_safe_lock
 from tawny.op import NO_COST, Cost, Gradient, Op, Trait, Type, ViewStrides
@@ -54,7 +55,7 @@ class Variable(
 class Part(Op, name="part", gradient=Gradient.LINEAR, oracle="operator.getitem"):
     """One result of an op that has several."""
 
-    index: int
+    index: Natural
 
     def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
         return ViewStrides(0, tuple(strides))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tawny.array import Array, wrap
+from tawny.attributes import Natural
 from tawny.errors import value_error
 from tawny.node import Value, make
 from tawny.op import Gradient, Op, integer
@@ -11,7 +12,7 @@ from tawny.op import Gradient, Op, integer
 class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
     """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
 
-    count: int
+    count: Natural
     function: str
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.attributes import Natural
 from tawny.dtype import DType, check_categories
 from tawny.errors import value_error
 from tawny.node import make
@@ -27,7 +28,7 @@ class NonMaximumSuppression(Op, name="non_maximum_suppression", arity=2, gradien
     Operand 1 has the scores.  Where fewer are left the places are -1.
     """
 
-    count: int
+    count: Natural
     threshold: float
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -45,7 +46,7 @@ class SuppressionByClass(Op, name="suppression_by_class", arity=3, gradient=Grad
     Operand 2 has the classes.  Class 0 is left out, as are scores below `least` and empty boxes.
     """
 
-    count: int
+    count: Natural
     threshold: float
     least: float
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.attributes import Positive
 from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import BatchOperand, Gradient, Op, Type, not_boolean
@@ -17,9 +18,13 @@ from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import matrix_transpose, reshape
 from tawny.ops.window import (
+    AnySizes,
     Padding,
     Pads,
+    PadWidths,
     Sizes,
+    Steps,
+    WindowSizes,
     batch_images,
     check_positive,
     per_axis,
@@ -37,10 +42,10 @@ Pair = tuple[Array, Array]
 class ConvolutionOp(Op, may_fail=False):
     """A kernel swept over an input: attributes common to a convolution and its transposes."""
 
-    strides: tuple[int, ...]
-    padding: Pads
-    dilation: tuple[int, ...]
-    groups: int
+    strides: Steps
+    padding: PadWidths
+    dilation: Steps
+    groups: Positive
 
     def output_shape(self, x: Shape, kernel: Shape, op: str) -> Shape:
         """Shape of the convolution of an input with a kernel of these shapes."""
@@ -126,7 +131,7 @@ class ConvolutionInputGradient(
     `sizes` are the spatial sizes of the input.  Complex numbers are not conjugated.
     """
 
-    sizes: Shape
+    sizes: AnySizes
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         kernel, gradient = shapes
@@ -166,7 +171,7 @@ class ConvolutionKernelGradient(
     `window` are the spatial sizes of the kernel.  Complex numbers are not conjugated.
     """
 
-    window: Shape
+    window: WindowSizes
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, gradient = shapes

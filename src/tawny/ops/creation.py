@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -22,6 +22,7 @@ from tawny.array import (
     view_of,
     wrap,
 )
+from tawny.attributes import Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
@@ -92,14 +93,17 @@ def cast_to_common(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple([cast_node(n, common) for n in nodes])
 
 
+AnyNumber = Annotated[int | float, Bounds(None, None)]
+
+
 class Arange(
     Op, may_fail=False, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"
 ):
     """`start`, `start + step`, and so on."""
 
-    start: int | float
-    step: int | float
-    length: int
+    start: AnyNumber
+    step: AnyNumber
+    length: Natural
     dtype: DType
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -137,7 +141,7 @@ class Linspace(
 ):
     """`length` evenly spaced numbers from operand 0 to operand 1."""
 
-    length: int
+    length: Natural
     endpoint: bool
     dtype: DType
 
@@ -176,9 +180,9 @@ class Linspace(
 class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
     """Ones on diagonal `offset`, zeros elsewhere."""
 
-    rows: int
-    columns: int
-    offset: int
+    rows: Natural
+    columns: Natural
+    offset: Annotated[int, Bounds()]
     dtype: DType
 
     def infer_shape(self, *shapes: Shape) -> Shape:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TextIO, final
+from typing import Annotated, Any, TextIO, final
 
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.attributes import AnyShape, Bounds
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -51,7 +52,7 @@ class UserFunction(Delay):
 
     function: UserObject
     pure: bool
-    shape: Shape
+    shape: AnyShape
     dtype: DType
     always: bool
 
@@ -153,8 +154,8 @@ class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE):
         """Derivatives are not printed."""
         return cotangent
 
-    max_rows: int | None
-    max_columns: int | None
+    max_rows: Annotated[int | None, Bounds(0)]
+    max_columns: Annotated[int | None, Bounds(0)]
     header: str | None
     format: UserObject
     file: UserObject

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
+from tawny.attributes import Bounds
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, constant, make
@@ -36,7 +37,7 @@ class Transform(Op):
     root ("ortho").
     """
 
-    sizes: tuple[int, ...]
+    sizes: Annotated[tuple[int, ...], Bounds(1)]
     axes: tuple[int, ...]
     norm: str
 
@@ -52,9 +53,11 @@ class Transform(Op):
         return dt.complex_dtype(dtypes[0])
 
     def mistake(self, types: Sequence[Type]) -> str | None:
-        """A size of at least 1 for each axis."""
-        if len(self.sizes) != len(self.axes) or min(self.sizes, default=1) < 1:
-            return f"sizes are {self.sizes}; expected at least 1 for each axis"
+        """A size for each axis, and a known norm."""
+        if len(self.sizes) != len(self.axes):
+            return f"sizes are {self.sizes}; expected one for each axis"
+        if self.norm not in NORMS:
+            return f"norm is {self.norm!r}; expected one of {NORMS}"
         return super().mistake(types)
 
     def batch(self, operands: Sequence[BatchOperand]) -> Node:

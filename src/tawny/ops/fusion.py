@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tawny.attributes import Positive
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, source_scope
@@ -319,7 +320,7 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
     transpose_b: bool
     epilogue: Epilogue
     body: Body
-    pieces: int = 1
+    pieces: Positive = 1
 
     @property
     def product(self) -> Op:

@@ -7,12 +7,13 @@ indices that sort are such an array.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, wrap
+from tawny.attributes import Bounds
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Constant, Node, make, scalar
@@ -267,7 +268,7 @@ class Scatter(
 class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=Gradient.LINEAR):
     """Operand 0 with elements before and after it along each axis, all of them operand 1."""
 
-    widths: tuple[tuple[int, int], ...]
+    widths: Annotated[tuple[tuple[int, int], ...], Bounds(0)]
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         shape, fill = shapes

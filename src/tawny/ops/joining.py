@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
 from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
+from tawny.attributes import Bounds, Natural
 from tawny.dtype import as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
@@ -98,7 +99,7 @@ class Concat(
 class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
 
-    repetitions: tuple[int, ...]
+    repetitions: Annotated[tuple[int, ...], Bounds(0)]
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return tuple(n * r for n, r in zip(shapes[0], self.repetitions, strict=True))
@@ -122,7 +123,7 @@ class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradie
 class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
     """Each element repeated in place, `repeats` times along `axis`."""
 
-    repeats: int
+    repeats: Natural
     axis: int
 
     def infer_shape(self, *shapes: Shape) -> Shape:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from tawny.array import Array, ArrayLike, lift, view_of, wrap
+from tawny.attributes import AnyShape
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
@@ -39,7 +40,7 @@ class Reshape(
 ):
     """The elements of operand 0, read row by row, in another shape."""
 
-    shape: Shape
+    shape: AnyShape
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (given,) = shapes
@@ -96,7 +97,7 @@ class BroadcastTo(
 ):
     """The operand repeated along new axes and axes of size 1."""
 
-    shape: Shape
+    shape: AnyShape
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (given,) = shapes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.attributes import Positive
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -25,7 +26,7 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
     `concat(pieces, axis=0)[places]`.  Negative places count from the end of all pieces together.
     """
 
-    pieces: int
+    pieces: Positive
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         self._check(len(shapes))

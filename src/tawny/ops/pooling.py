@@ -25,9 +25,13 @@ from tawny.operator import emit, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
 from tawny.ops.window import (
+    AnySizes,
     Padding,
     Pads,
+    PadWidths,
     Sizes,
+    Steps,
+    WindowSizes,
     batch_images,
     check_positive,
     per_axis,
@@ -45,9 +49,9 @@ of_choices = DTypeRule("the dtype of operand 1", tuple(dt.DTYPES), dt.promote, i
 class Pooling(Op, may_fail=False):
     """A fold of the elements each window sees."""
 
-    window: Shape
-    strides: tuple[int, ...]
-    padding: Pads
+    window: WindowSizes
+    strides: Steps
+    padding: PadWidths
 
     def output_shape(self, shape: Shape, op: str) -> Shape:
         """Shape of the pooling of an input of this shape."""
@@ -163,7 +167,7 @@ class MaxPoolSelect(Pooling, name="max_pool_select", dtype=of_choices, arity=2):
 class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradient=Gradient.LINEAR):
     """The transpose of an average pooling of an input with spatial `sizes`."""
 
-    sizes: Shape
+    sizes: AnySizes
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (gradient,) = shapes
@@ -179,7 +183,7 @@ class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradien
 class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR):
     """Each element repeated `factors` times along the spatial axes."""
 
-    factors: tuple[int, ...]
+    factors: WindowSizes
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
@@ -214,7 +218,7 @@ class UpsamplingGradient(
 ):
     """The transpose of an upsampling: the sum over blocks of `factors` elements."""
 
-    factors: tuple[int, ...]
+    factors: WindowSizes
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes

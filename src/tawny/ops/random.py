@@ -12,12 +12,13 @@ import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, SupportsIndex
+from typing import Annotated, Any, Final, SupportsIndex
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.attributes import AnyShape, Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
@@ -33,12 +34,16 @@ ANEW: Final = Trait.IMPURE | Trait.VOLATILE
 """Numbers are drawn anew in every run."""
 
 
+Word = Annotated[int, Bounds(0, 2**64)]
+"""A machine word, as the generator takes it."""
+
+
 class Draw(Op, may_fail=False):
     """A random op: what it gives depends on its seed, its stream and the number of the run."""
 
-    seed: int
-    stream: int
-    shape: Shape
+    seed: Word
+    stream: Word
+    shape: AnyShape
     dtype: DType
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -97,7 +102,7 @@ class Integers(
 class Permutation(Draw, name="random_permutation", arity=0, traits=ANEW, gradient=Gradient.ZERO):
     """The first `shape[0]` of the numbers below `population` in random order."""
 
-    population: int
+    population: Natural
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         problem = self.kind_mistake("iu")

@@ -17,6 +17,7 @@ from tawny.array import (
     lift_all,
     wrap,
 )
+from tawny.attributes import Natural
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -112,7 +113,7 @@ class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"
 class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.LINEAR):
     """How often each of the first `length` integers occurs, or the sum of its weights."""
 
-    length: int
+    length: Natural
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         if len(shapes[0]) != 1 or shapes[0] != shapes[-1]:

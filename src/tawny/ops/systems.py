@@ -8,10 +8,11 @@ which is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.attributes import Bounds
 from tawny.dtype import DType
 from tawny.errors import linalg_error, type_error, value_error
 from tawny.node import Node, make, make_parts
@@ -229,7 +230,7 @@ class SolveTriangular(
     """
 
     lower: bool
-    transposed: int
+    transposed: Annotated[int, Bounds(0, 3)]
     unit: bool
 
     def triangle(self, x: Array) -> Array:

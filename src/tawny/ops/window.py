@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+from tawny.attributes import Bounds
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import BatchOperand, Op
@@ -19,6 +20,12 @@ Padding = str | Sequence[Sequence[int]]
 """`"SAME"`, `"VALID"`, or a pair (before, after) for each spatial axis."""
 
 Pads = tuple[tuple[int, int], ...]
+
+Steps = Annotated[tuple[int, ...], Bounds(1, 2**31)]
+PadWidths = Annotated[Pads, Bounds(0, 2**31)]
+WindowSizes = Annotated[Shape, Bounds(1)]
+AnySizes = Annotated[Shape, Bounds(0)]
+"""Attributes of ops over windows, with what their integers may be."""
 
 
 def per_axis(value: Any, rank: int, op: str, word: str) -> tuple[int, ...]:
