@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -77,10 +78,17 @@ def operations() -> str:
     return "".join(parts)
 
 
+def tour() -> str:
+    """The tour, with what its code prints."""
+    command = [sys.executable, HERE / "outputs.py", HERE / "tour.md"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "owl.md": owl,
     "operations.md": operations,
     "reference.md": reference,
+    "tour.md": tour,
 }
 
 

@@ -91,6 +91,10 @@ class Library(Unique):
         """Where a function begins."""
         return self.code.address(symbol)
 
+    def ir(self) -> str:
+        """The text that the code is made from, for readers."""
+        return self._text()
+
     def _find_code(self, text: Callable[[], str]) -> MachineCode:
         try:
             made_from = self._made_from()
