@@ -40,7 +40,7 @@ TWINS = {
 """Layers and rates of the public namespaces whose names users bring along."""
 
 PHRASES = re.compile(
-    r"\b[Ss]o (many|much|long|often|far)\b|^The same\b|^What it\b|^As `|^All of it"
+    r"\b[Ss]o (many|much|long|often|far)\b|\b(that|this) is so\b|^The same\b|^What it\b|^As `|^All of it"
     r"|^(Its?|Those|These|That of)\b"  # of what stands before
     r"|^Of [^,:]*\.$|^All of [^,:]*\.$"  # a part of a sentence
     r"|^\.\.\.|(?<=[a-z]) ?\.\.\.$"  # that goes on in the next

@@ -21,7 +21,7 @@ OPERATIONS: Final = 5e10
 """Scalar operations an ordinary machine does in a second."""
 
 BANDWIDTH: Final = 1e10
-"""Bytes it moves in a second."""
+"""Bytes an ordinary machine moves in a second."""
 
 OVERHEAD: Final = 1e-6
 """Seconds of starting any step."""

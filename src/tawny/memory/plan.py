@@ -37,10 +37,9 @@ PORTFOLIO_LOOKS_PER_STEP = 20
 HARD_LOOKS = 60 * SECOND
 """Looks that a plan may take if it is to be as tight as can be: about a minute."""
 MOST_STATES = 1_000_000
-"""States of the search for an order then, at most."""
+"""States of the search for an order, at most, if a plan is to be as tight as can be."""
 LARGEST_SEARCHED = 1200
-"""Steps above which no order is searched for otherwise: with so small a number of looks none is
-found."""
+"""Steps above which no order is searched for in an ordinary plan: its looks find none."""
 
 
 @dataclass(frozen=True)

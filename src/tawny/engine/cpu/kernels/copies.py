@@ -30,7 +30,7 @@ TILE: Final = 16
 """Side of the tiles in which axes are exchanged: a row of a tile is about a cache line."""
 
 SHARED_BYTES: Final = 1 << 18
-"""Threads share the work only of larger results."""
+"""Bytes of a result from which threads share the work; see `workshare`."""
 
 LEAST_BYTES: Final = 4
 """Smaller elements take as long to move."""

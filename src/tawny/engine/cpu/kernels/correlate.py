@@ -36,7 +36,7 @@ UNROLL: Final = 4
 """Vectors of shifts at once."""
 
 SHARED_PRODUCTS: Final = 1 << 15
-"""Threads share the work only of more products."""
+"""Products from which threads share the work; see `workshare`."""
 
 BRING, SHIFTS = "bring", "shifts"
 

@@ -66,7 +66,7 @@ LONG_ROW: Final = 256
 Chosen by hand: a call for each row against a copy of each element."""
 
 WHOLE_ROW: Final = 64
-"""Elements from which that is so for rows of whole vectors, which leave no rest to copy."""
+"""Elements of a row of whole vectors, with no rest, from which rows are walked one by one."""
 
 LEAST_SIDE: Final = 8
 """The shortest side of a tile, in elements: shorter ones do not pay for the copy."""

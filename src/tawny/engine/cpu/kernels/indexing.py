@@ -15,7 +15,7 @@ from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.shape import size
 
 SHARED_BYTES: Final = 1 << 17
-"""Threads share the work only of larger results."""
+"""Bytes of a result from which threads share the work; see `workshare`."""
 
 Loop = tuple[int, ...]
 """An axis of the result: its size, its stride, and those of what is read along it."""

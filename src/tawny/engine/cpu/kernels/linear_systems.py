@@ -29,7 +29,7 @@ STACK_BYTES: Final = 1 << 16
 """Bytes on the stack for a matrix and its right-hand side: 64 x 64 with an inverse."""
 
 SHARED_PRODUCTS: Final = 1 << 15
-"""Threads share the work only of more multiplications."""
+"""Multiplications from which threads share the work; see `workshare`."""
 
 COLUMNS: Final = 8
 """Vectors of right-hand sides of a triangle that are computed at once, in registers."""
@@ -239,10 +239,6 @@ class _LocalMatrix:
     def start_of(self, column: Value) -> Value:
         """The column with which the vector of a column begins."""
         return column - column.unsigned_rest(self.lanes)
-
-    def padded_columns(self, count: Value) -> Value:
-        """The number of columns in the whole vectors that hold `count` of them."""
-        return self.start_of(count + (self.lanes - 1))
 
 
 # ------------------------------------------------------------------ elimination

@@ -21,7 +21,7 @@ from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.shape import Shape, size
 
 SHARED_ELEMENTS: Final = 1 << 14
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 MOST_PLACES: Final = 16
 """Larger windows are walked by loops."""

@@ -33,7 +33,7 @@ from tawny.engine.llvm.scalar.philox import (
 )
 
 SHARED_ELEMENTS: Final = 1 << 13
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 
 def uniform_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:

@@ -35,7 +35,7 @@ from tawny.op import Elementwise
 SYMBOL: Final = "scan"
 
 SHARED_ELEMENTS: Final = 1 << 14
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 MOST_VECTORS: Final = 4
 """Vectors of rows that are walked at once, at most: their sums wait for each other's latency."""

@@ -41,10 +41,10 @@ FEW_ROWS: Final = 64
 """Rows up to which long ones are cut into parts, so that threads share them."""
 
 FEW_SWEPT_ROWS: Final = 6
-"""Rows up to which that is so if they are swept several times: a row may stay in the cache."""
+"""Rows swept several times up to which they are cut into parts: one may stay in the cache."""
 
 SHARED_ELEMENTS: Final = 1 << 14
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 HEAVY: Final = 6
 """With more steps for each element, fewer vectors are walked at once."""

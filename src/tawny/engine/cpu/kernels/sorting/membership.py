@@ -38,7 +38,7 @@ FEW: Final = 8
 Chosen by hand: the members of larger sets are sorted first."""
 
 SHARED_ELEMENTS: Final = 1 << 12
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 SORT, SEEK, COMPARE = "sort_set", "seek", "compare"
 

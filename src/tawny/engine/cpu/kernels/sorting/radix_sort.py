@@ -39,7 +39,7 @@ MOST_SLOTS: Final = 8
 """Rows that are sorted at the same time, at most: each has buffers of its own."""
 
 SHARED_ELEMENTS: Final = 1 << 12
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 ALIGNMENT: Final = 64
 

@@ -26,7 +26,7 @@ LONGEST_BYTES: Final = 1024
 """Bytes of the longest row that is sorted by ranks: with fewer lanes it takes longer."""
 
 SHARED_COMPARISONS: Final = 1 << 18
-"""Threads share the work only of more comparisons."""
+"""Comparisons from which threads share the work; see `workshare`."""
 
 SYMBOL: Final = "sort"
 

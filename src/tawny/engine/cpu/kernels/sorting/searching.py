@@ -24,7 +24,7 @@ from tawny.shape import collapse_axes
 SEARCH: Final = "search"
 
 SHARED_ELEMENTS: Final = 1 << 13
-"""Threads share the work only of more elements."""
+"""Elements from which threads share the work; see `workshare`."""
 
 
 class _SearchVariant(NamedTuple):
