@@ -18,11 +18,11 @@ from tawny.memory.placement.place import Placement, basic_looks, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
     RESIDENT,
-    CellLifetimes,
     InPlacePairs,
+    InstanceLifetimes,
     Schedule,
     Storage,
-    cell_lifetimes,
+    instance_lifetimes,
     live_bytes,
     schedule,
 )
@@ -176,14 +176,14 @@ class ArenaLayout:
             return ()
         step = self.problem.steps[self.sequence[position]]
         pairs = dict(self.schedule.in_place_pairs[position])
-        read = self._cells.reads[position]
+        read = self._instances.reads[position]
         taken = {read[i]: output for i, output in pairs.items()}
         result: list[tuple[int, Refusal]] = []
         for i in range(len(step.inputs)):
             if taken.get(read[i]) == o and read[i] != RESIDENT:
                 continue
             refusal = declared_refusal(self.problem, step, i, o)
-            if refusal is None and self._cells.last[read[i]] != position:
+            if refusal is None and self._instances.last[read[i]] != position:
                 refusal = Refusal.READ_LATER
             if refusal is None:
                 refusal = Refusal.TAKEN if read[i] in taken else Refusal.CHOSEN
@@ -200,9 +200,9 @@ class ArenaLayout:
         return homes
 
     @cached_property
-    def _cells(self) -> CellLifetimes:
-        """Which cells are read where, and when last."""
-        return cell_lifetimes(self.problem, self.sequence)
+    def _instances(self) -> InstanceLifetimes:
+        """Which instances are read where, and when last."""
+        return instance_lifetimes(self.problem, self.sequence)
 
     @cached_property
     def _last_makings(self) -> dict[int, tuple[int, int]]:

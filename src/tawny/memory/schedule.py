@@ -1,7 +1,8 @@
 """A schedule: the steps in the order they run, what is written in place, and what that costs.
 
-A *cell* is one making of a root value; views of it read and keep alive the same cell.  A *storage*
-is a run of cells, each written in place over the one before: one piece of memory with one lifetime.
+An *instance* is one making of a root value; views of it read and keep alive the same one.  A
+*storage* is a run of instances, each written in place over the one before: one piece of memory with
+one lifetime.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ InPlacePairs = tuple[tuple[int, int], ...]
 RESIDENT = -1
 """Stands for the storage of a resident value, which has none in the arena."""
 UNMADE = -2
-"""Stands for the cell of a value that is not made yet."""
+"""Stands for the instance of a value that is not made yet."""
 NO_OVERWRITES: dict[int, int] = {}
-"""The cells that a step overwrites which writes nothing in place."""
+"""The instances that a step overwrites which writes nothing in place."""
 
 
 class Storage(NamedTuple):
@@ -114,29 +115,29 @@ def live_bytes(length: int, storages: Sequence[Storage]) -> tuple[int, ...]:
     return tuple(accumulate(change[:length]))
 
 
-class CellLifetimes(NamedTuple):
-    """Which cells a sequence reads and makes, before anything is written in place."""
+class InstanceLifetimes(NamedTuple):
+    """Which instances a sequence reads and makes, before anything is written in place."""
 
     reads: list[tuple[int, ...]]
     writes: list[tuple[int, ...]]
     roots: list[int]
     births: list[int]
     last: list[int]
-    """The last position that reads (or makes) the cell; the end of the sequence if it is kept."""
+    """The last position that reads or makes each instance; the end if it is kept."""
 
 
-def cell_lifetimes(problem: Problem, sequence: Sequence[int]) -> CellLifetimes:
-    """Follow each value through the sequence to the cell it is read from."""
+def instance_lifetimes(problem: Problem, sequence: Sequence[int]) -> InstanceLifetimes:
+    """Follow each value through the sequence to the instance it is read from."""
     values, steps, makers = problem.values, problem.steps, problem.makers
     current = [
         RESIDENT if maker is None and value.view_of is None else UNMADE
         for value, maker in zip(values, makers, strict=True)
     ]
-    result = CellLifetimes([], [], [], [], [])
+    result = InstanceLifetimes([], [], [], [], [])
     reads, writes, roots, births, last = result
 
-    def cell(v: int) -> int:
-        """The newest cell of `v`."""
+    def instance(v: int) -> int:
+        """The newest instance of `v`."""
         found = current[v]
         while found == UNMADE:
             base = values[v].view_of
@@ -151,7 +152,7 @@ def cell_lifetimes(problem: Problem, sequence: Sequence[int]) -> CellLifetimes:
         step = steps[s]
         read = [current[v] for v in step.inputs]
         if UNMADE in read:
-            read = [cell(v) for v in step.inputs]
+            read = [instance(v) for v in step.inputs]
         for c in read:
             if c >= 0:
                 last[c] = position
@@ -164,11 +165,11 @@ def cell_lifetimes(problem: Problem, sequence: Sequence[int]) -> CellLifetimes:
         for v in step.outputs if views else ():
             base = values[v].view_of
             if base is not None:
-                current[v] = cell(base)
+                current[v] = instance(base)
         reads.append(tuple(read))
         writes.append(tuple([current[v] for v in step.outputs]))
     for v, value in enumerate(values):
-        if value.kept and (c := cell(v)) >= 0:
+        if value.kept and (c := instance(v)) >= 0:
             last[c] = len(sequence)
     return result
 
@@ -184,7 +185,7 @@ def schedule(
 
     `in_place_pairs` are what to write in place at each position instead; they are not checked.
     """
-    reads, writes, _, _, last = cell_lifetimes(problem, sequence)
+    reads, writes, _, _, last = instance_lifetimes(problem, sequence)
     values, steps, pinned, end = problem.values, problem.steps, problem.pinned_roots, len(sequence)
     storage_of: list[int] = []
     bytes, births, deaths = list[int](), list[int](), list[int]()
@@ -235,7 +236,7 @@ def choose_pairs(
 ) -> InPlacePairs:
     """The pairs to write in place: for each output the dying operand whose storage is oldest.
 
-    `read` gives the cells of the operands, `last` where each cell is read last.
+    `read` gives the instances of the operands, `last` where each instance is read last.
     """
     dying = [(age[i], i, o) for i, o in allowed if last[read[i]] == position]
     if len(dying) < 2:

@@ -42,8 +42,8 @@ def contract(model: OrderingModel, order: Iterable[int]) -> ContractedModel:
         if not inner:
             free[s] = not before
             continue
-        cells = {c for p in inner for c in model.outputs[p]}
-        overwritable = [pair for pair in in_place_pairs[s] if pair[0] in cells]
+        instances = {c for p in inner for c in model.outputs[p]}
+        overwritable = [pair for pair in in_place_pairs[s] if pair[0] in instances]
         if overwritable and len(model.outputs[s]) > 1:
             continue
         free[s] = len(inner) == len(before)
@@ -94,10 +94,10 @@ def _submodel(
     within = {c for s in left for c in model.outputs[s]}
     readers = [count if c in within else 0 for c, count in enumerate(model.readers)]
     for i, s in enumerate(left):
-        cells = tuple([c for c in model.reads[s] if c in within])
-        for c in cells:
+        instances = tuple([c for c in model.reads[s] if c in within])
+        for c in instances:
             sums[c] += i
-        reads.append(cells)
+        reads.append(instances)
     return OrderingModel(
         [tuple([index[p] for p in model.predecessors[s] if p in index]) for s in left],
         [[index[t] for t in model.successors[s]] for s in left],

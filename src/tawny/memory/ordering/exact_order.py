@@ -34,11 +34,11 @@ class Masks(NamedTuple):
     before: list[int]
     """For each step, its predecessors."""
     net: list[int]
-    """What each step adds to the live bytes, when none of the cells below dies there."""
+    """What each step adds to the live bytes, when none of the instances below dies there."""
     shared: list[tuple[tuple[int, int], ...]]
-    """For each step the (other readers, bytes) of each cell it reads that others read too."""
+    """For each step the (other readers, bytes) of each instance it reads that others read too."""
     others: list[dict[int, int]]
-    """For each step the other readers of each cell that it may overwrite."""
+    """For each step the other readers of each instance that it may overwrite."""
     nets: list[int]
     """For each step those on whom depends what it adds: the readers in `shared`."""
     needs: list[int]
@@ -48,15 +48,15 @@ class Masks(NamedTuple):
 def masks(model: OrderingModel) -> Masks:
     """The masks of a model."""
     readers: dict[int, int] = {}
-    for s, cells in enumerate(model.reads):
-        for c in cells:
+    for s, instances in enumerate(model.reads):
+        for c in instances:
             readers[c] = readers.get(c, 0) | 1 << s
     result = Masks([], [], [], [], [], [])
-    for s, cells in enumerate(model.reads):
+    for s, instances in enumerate(model.reads):
         result.before.append(sum([1 << p for p in model.predecessors[s]]))
-        own = [c for c in cells if model.readers[c] == 1]
+        own = [c for c in instances if model.readers[c] == 1]
         result.net.append(model.bytes_surviving[s] - sum([model.size[c] for c in own]))
-        shared = [c for c in cells if 1 < model.readers[c] < KEPT]
+        shared = [c for c in instances if 1 < model.readers[c] < KEPT]
         result.shared.append(tuple([(readers[c] ^ 1 << s, model.size[c]) for c in shared]))
         result.others.append({c: readers[c] ^ 1 << s for c, _ in model.in_place_pairs[s]})
         result.nets.append(reduce(int.__or__, [others for others, _ in result.shared[s]], 0))

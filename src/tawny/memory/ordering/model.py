@@ -1,7 +1,7 @@
-"""The problem as ordering sees it: which cells each step reads, makes and may overwrite.
+"""The problem as ordering sees it: which instances each step reads, makes and may overwrite.
 
-Every step runs once here, so a cell is a root value: it is born with the step that makes it and
-dies with the last step that reads it or a view of it.
+Every step runs once here, so an instance is a root value: it is born with the step that makes it
+and dies with the last step that reads it or a view of it.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
 
 KEPT = 1 << 40
-"""Added to the number of readers of a kept cell: it never falls to zero."""
+"""Added to the number of readers of a kept instance: it never falls to zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderingModel:
-    """Parallel lists, by step or by cell (value)."""
+    """Parallel lists, by step or by instance (value)."""
 
     predecessors: list[tuple[int, ...]]
     successors: list[list[int]]
     reads: list[tuple[int, ...]]
-    """The distinct cells that each step reads; resident ones left out."""
+    """The distinct instances that each step reads; resident ones left out."""
     bytes_written: list[int]
     """Bytes that each step writes, its scratch included."""
     bytes_surviving: list[int]
     """Bytes that each step writes and that outlive it."""
     in_place_pairs: list[tuple[tuple[int, int], ...]]
-    """Pairs (cell, output) of each step that may be in place, if the cell dies there."""
+    """Pairs (instance, output) of each step that may be in place, if the instance dies there."""
     size: list[int]
     readers: list[int]
-    """How many steps read each cell."""
+    """How many steps read each instance."""
     sum_of_readers: list[int]
     """The sum of their indices: once one is left, this is its index."""
     outputs: list[tuple[int, ...]]
     pinned_bytes: int
-    """Bytes that are live for the whole run; the cells they belong to have size 0."""
+    """Bytes that are live for the whole run; the instances they belong to have size 0."""
 
     def __len__(self) -> int:
         return len(self.reads)
 
     def in_place_savings(self, step: int, dying: Sequence[int]) -> int:
-        """Bytes that writing in place saves in a step where these cells die."""
+        """Bytes that writing in place saves in a step where these instances die."""
         if len(self.outputs[step]) == 1:
-            for cell, _ in self.in_place_pairs[step]:
-                if cell in dying:
-                    return self.size[cell]
+            for instance, _ in self.in_place_pairs[step]:
+                if instance in dying:
+                    return self.size[instance]
             return 0
         pairs = [pair for pair in self.in_place_pairs[step] if pair[0] in dying]
         if not pairs:
             return 0
-        return sum([self.size[cell] for cell in match(pairs).values()])
+        return sum([self.size[instance] for instance in match(pairs).values()])
 
     def lower_bound(self) -> int:
         """No order needs less: the largest working set of a step, or all that is kept."""
         size, made = self.size, self.bytes_written
         most = sum([n for n, count in zip(size, self.readers, strict=True) if count >= KEPT])
-        for s, cells in enumerate(self.reads):
-            need = made[s] + sum([size[c] for c in cells])
+        for s, instances in enumerate(self.reads):
+            need = made[s] + sum([size[c] for c in instances])
             if need > most:
-                most = max(most, need - self.in_place_savings(s, cells))
+                most = max(most, need - self.in_place_savings(s, instances))
         return self.pinned_bytes + most
 
 
@@ -78,18 +78,18 @@ def ordering_model(problem: Problem, alignment: int = 1) -> OrderingModel:
     for s, step in enumerate(problem.steps):
         inputs = step.inputs
         before = [p for v in inputs if (p := sources[v]) is not None]
-        cells = [c for v in inputs if makers[c := roots[v]] is not None]
+        instances = [c for v in inputs if makers[c := roots[v]] is not None]
         if len(inputs) > 1:
-            cells = list(set(cells))
+            instances = list(set(instances))
         if len(before) > 1 or step.after:
             before = list({*before, *step.after})
         for p in before:
             successors[p].append(s)
-        for c in cells:
+        for c in instances:
             readers[c] += 1
             sums[c] += s
         predecessors.append(tuple(before))
-        reads.append(tuple(cells))
+        reads.append(tuple(instances))
     in_place_pairs = [
         tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
         for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
@@ -99,8 +99,8 @@ def ordering_model(problem: Problem, alignment: int = 1) -> OrderingModel:
     for v in problem.pinned_roots:
         if makers[v] is not None:
             pinned_bytes += size[v]
-            for cell in in_place_chain(problem, v, in_place_pairs, readers):
-                size[cell] = 0
+            for instance in in_place_chain(problem, v, in_place_pairs, readers):
+                size[instance] = 0
     outputs = [step.outputs for step in problem.steps]
     if any(value.view_of is not None for value in values):
         outputs = [tuple([v for v in own if values[v].view_of is None]) for own in outputs]
@@ -154,18 +154,18 @@ def source_step(problem: Problem, value: int) -> int | None:
 
 def in_place_chain(
     problem: Problem,
-    cell: int,
+    instance: int,
     in_place_pairs: Sequence[tuple[tuple[int, int], ...]],
     readers: Sequence[int],
 ) -> Iterator[int]:
-    """A cell, the one that it is written over in any order, the one below that, and so on."""
+    """An instance, the one that it is written over in any order, the one below that, and so on."""
     while True:
-        yield cell
-        maker = problem.makers[cell]
+        yield instance
+        maker = problem.makers[instance]
         if maker is None:
             return
         outputs = problem.steps[maker].outputs
-        below = [c for c, o in in_place_pairs[maker] if outputs[o] == cell and readers[c] == 1]
+        below = [c for c, o in in_place_pairs[maker] if outputs[o] == instance and readers[c] == 1]
         if len(below) != 1 or len(in_place_pairs[maker]) != 1:
             return
-        cell = below[0]
+        instance = below[0]

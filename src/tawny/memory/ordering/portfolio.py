@@ -43,9 +43,9 @@ class OrderSimulation:
         self.high = model.pinned_bytes
         """The bytes that were live while the last step ran."""
         self.done = bytearray(len(model))
-        for cell, count in enumerate(self.left):
+        for instance, count in enumerate(self.left):
             if count == 1:
-                self.net[self.sums[cell]] -= model.size[cell]
+                self.net[self.sums[instance]] -= model.size[instance]
 
     def need(self, step: int) -> int:
         """Bytes that a ready step adds while it runs."""
@@ -54,9 +54,9 @@ class OrderSimulation:
         if not pairs:
             return model.bytes_written[step]
         if len(model.outputs[step]) == 1:
-            for cell, _ in pairs:
-                if left[cell] == 1:
-                    return model.bytes_written[step] - model.size[cell]
+            for instance, _ in pairs:
+                if left[instance] == 1:
+                    return model.bytes_written[step] - model.size[instance]
             return model.bytes_written[step]
         return model.bytes_written[step] - model.in_place_savings(
             step, [c for c, _ in pairs if left[c] == 1]

@@ -53,16 +53,16 @@ def prune(tables: RecomputeTables, sequence: Sequence[int]) -> list[int]:
     return result
 
 
-class CellHistory:
+class InstanceHistory:
     """The makings of roots in a sequence, and who reads them."""
 
     def __init__(self, tables: RecomputeTables, sequence: Sequence[int]) -> None:
         self.root: list[int] = []
         self.birth: list[int] = []
         self.reads: list[list[int]] = []
-        """For each cell the positions that read it; the end of the sequence if it is kept."""
+        """For each instance the positions that read it; the end of the sequence if it is kept."""
         self.former: list[int] = []
-        """For each cell the one made before it of the same root, or -1."""
+        """For each instance the one made before it of the same root, or -1."""
         self.later: list[int] = []
         self.read_at: list[list[int]] = []
         self.made_at: list[list[int]] = []
@@ -80,7 +80,7 @@ class CellHistory:
             self.reads[current[r]].append(len(sequence))
 
     def _make(self, r: int, position: int, current: dict[int, int]) -> int:
-        """A new cell of `r`."""
+        """A new instance of `r`."""
         c, before = len(self.root), current.get(r, -1)
         if before >= 0:
             self.later[before] = c
@@ -93,11 +93,11 @@ class CellHistory:
         return c
 
     def death(self, c: int) -> int:
-        """The last position at which a cell is occupied."""
+        """The last position at which an instance is occupied."""
         return self.reads[c][-1] if self.reads[c] else self.birth[c]
 
     def unlink(self, c: int) -> None:
-        """Take a cell out of the makings of its root."""
+        """Take an instance out of the makings of its root."""
         before, after = self.former[c], self.later[c]
         if before >= 0:
             self.later[before] = after
@@ -122,9 +122,9 @@ class Relaxation:
         self.steps = prune(tables, sequence)
         self.removal_level = [len(levels)] * len(self.steps)
         """For each position the level from which on it is taken back; past the last if unknown."""
-        self.cells = CellHistory(tables, self.steps)
+        self.instances = InstanceHistory(tables, self.steps)
         self.overwritten_at: dict[int, int] = {}
-        """The cells that are written over, and where."""
+        """The instances that are written over, and where."""
         self.live = self._live_bytes()
         self.peak = int(self.live.max())
         lowest = bisect_left(levels, max(self.peak, limit))
@@ -164,24 +164,24 @@ class Relaxation:
 
     def _live_bytes(self) -> NDArray[np.int64]:
         """Live bytes at each position, as the simulation counts them."""
-        tables, cells, length = self.tables, self.cells, len(self.steps)
+        tables, instances, length = self.tables, self.instances, len(self.steps)
         change = np.zeros(length + 2, np.int64)
-        for c, r in enumerate(cells.root):
-            change[cells.birth[c]] += tables.sizes[r]
-            change[cells.death(c) + 1] -= tables.sizes[r]
+        for c, r in enumerate(instances.root):
+            change[instances.birth[c]] += tables.sizes[r]
+            change[instances.death(c) + 1] -= tables.sizes[r]
         live = np.cumsum(change)[: length + 1] + tables.pinned_bytes
         for position, s in enumerate(self.steps):
             live[position] += tables.scratch[s]
             if not tables.in_place_pairs[s]:
                 continue
             taken: set[int] = set()
-            by_root = {cells.root[c]: c for c in cells.read_at[position]}
+            by_root = {instances.root[c]: c for c in instances.read_at[position]}
             for read, written in tables.in_place_pairs[s]:
                 c = by_root[read]
                 if (
                     c not in self.overwritten_at
                     and written not in taken
-                    and cells.death(c) == position
+                    and instances.death(c) == position
                 ):
                     self.overwritten_at[c] = position
                     taken.add(written)
@@ -190,23 +190,25 @@ class Relaxation:
 
     def _seconds_per_byte(self, position: int) -> float:
         """Seconds won for each byte and position when the repetition there is taken back."""
-        cells = self.cells
+        instances = self.instances
         area = 1
-        for c in cells.made_at[position]:
-            before = cells.former[c]
+        for c in instances.made_at[position]:
+            before = instances.former[c]
             if before < 0:
                 return 0.0
-            area += self.tables.sizes[cells.root[c]] * max(position - cells.death(before), 1)
+            area += self.tables.sizes[instances.root[c]] * max(
+                position - instances.death(before), 1
+            )
         return self.tables.seconds[self.steps[position]] / area if area > 1 else 0.0
 
     def _peak_without(self, position: int) -> int:
         """The most live bytes while the former makings are kept until `position`'s are read."""
-        cells, sizes = self.cells, self.tables.sizes
+        instances, sizes = self.instances, self.tables.sizes
         parts: list[tuple[int, int]] = []
-        for c in cells.made_at[position]:
-            start = cells.death(cells.former[c])
-            slid = self.overwritten_at.get(cells.former[c]) == start
-            parts.append((start if slid else start + 1, sizes[cells.root[c]]))
+        for c in instances.made_at[position]:
+            start = instances.death(instances.former[c])
+            slid = self.overwritten_at.get(instances.former[c]) == start
+            parts.append((start if slid else start + 1, sizes[instances.root[c]]))
         parts.sort()
         most = total = 0
         for (start, size), (until, _) in zip(parts, [*parts[1:], (position, 0)], strict=True):
@@ -247,54 +249,55 @@ class Relaxation:
         self.relaxed_to = until
 
     def _take_back(self, position: int) -> None:
-        """Remove the repetition at `position`; its cells become the former ones, prolonged."""
-        cells = self.cells
-        for c in cells.made_at[position]:
-            before, size = cells.former[c], self.tables.sizes[cells.root[c]]
-            death = cells.death(before)
+        """Remove the repetition at `position`; its instances become the former ones, prolonged."""
+        instances = self.instances
+        for c in instances.made_at[position]:
+            before, size = instances.former[c], self.tables.sizes[instances.root[c]]
+            death = instances.death(before)
             if self.overwritten_at.get(before) == death:
                 self.live[death] += size
                 del self.overwritten_at[before]
             self.live[death + 1 : position] += size
-            for p in cells.reads[c]:
+            for p in instances.reads[c]:
                 if p < len(self.steps):
-                    row = cells.read_at[p]
+                    row = instances.read_at[p]
                     row[row.index(c)] = before
-            cells.reads[before] = sorted({*cells.reads[before], *cells.reads[c]})
-            cells.reads[c] = []
+            instances.reads[before] = sorted({*instances.reads[before], *instances.reads[c]})
+            instances.reads[c] = []
             if c in self.overwritten_at:
                 self.overwritten_at[before] = self.overwritten_at.pop(c)
-            cells.unlink(c)
-        cells.made_at[position] = []
+            instances.unlink(c)
+        instances.made_at[position] = []
         self._remove(position)
 
     def _remove(self, position: int) -> None:
         """Remove a position; repetitions whose results only it read go with it."""
-        cells, sizes, live = self.cells, self.tables.sizes, self.live
+        instances, sizes, live = self.instances, self.tables.sizes, self.live
         stack = [position]
         while stack:
             p = stack.pop()
             self.removal_level[p] = self.level
             live[p] -= self.tables.scratch[self.steps[p]]
-            for c in cells.made_at[p]:
-                live[p] -= sizes[cells.root[c]]
-                cells.unlink(c)
-            cells.made_at[p] = []
-            for c in cells.read_at[p]:
-                death = cells.death(c)
-                cells.reads[c].remove(p)
+            for c in instances.made_at[p]:
+                live[p] -= sizes[instances.root[c]]
+                instances.unlink(c)
+            instances.made_at[p] = []
+            for c in instances.read_at[p]:
+                death = instances.death(c)
+                instances.reads[c].remove(p)
                 if self.overwritten_at.get(c) == p:
-                    live[p] += sizes[cells.root[c]]
+                    live[p] += sizes[instances.root[c]]
                     del self.overwritten_at[c]
-                live[cells.death(c) + 1 : death + 1] -= sizes[cells.root[c]]
-                birth = cells.birth[c]
+                live[instances.death(c) + 1 : death + 1] -= sizes[instances.root[c]]
+                birth = instances.birth[c]
                 if self._is_needless(birth) and birth not in stack:
                     stack.append(birth)
-            cells.read_at[p] = []
+            instances.read_at[p] = []
 
     def _is_needless(self, position: int) -> bool:
         """Whether nothing reads what a position makes, and the step also runs before or after."""
-        cells, made = self.cells, self.cells.made_at[position]
+        instances, made = self.instances, self.instances.made_at[position]
         return bool(made) and all(
-            not cells.reads[c] and (cells.former[c] >= 0 or cells.later[c] >= 0) for c in made
+            not instances.reads[c] and (instances.former[c] >= 0 or instances.later[c] >= 0)
+            for c in made
         )
