@@ -29,6 +29,7 @@ from tawny.autodiff.jacobian import jacobianTv as jacobianTv
 from tawny.autodiff.jacobian import jacobianv as jacobianv
 from tawny.autodiff.jacobian import jacrev as jacrev
 from tawny.autodiff.jacobian import laplacian as laplacian
+from tawny.autodiff.vmap import vmap as vmap
 from tawny.configuration import config as config
 from tawny.engine.evaluation import evaluate as evaluate
 from tawny.errors import PerformanceWarning as PerformanceWarning

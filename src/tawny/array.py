@@ -530,7 +530,8 @@ def value_of(array: Array, op: str) -> Value:
 
 def value_outside(array: Array, op: str) -> Value:
     """The value of an array, for use outside of the graph, where no derivative would see it."""
-    check_untraced([array.node], op)
+    if array.node.known:
+        check_untraced([array.node], op)
     return value_of(array, op)
 
 
@@ -551,6 +552,12 @@ def is_traced(*nodes: Node) -> bool:
         return False
     order = toposort(volatile, lambda n: n.op.facts().gradient is Gradient.ZERO)
     return any(Trait.TRACED in n.op.facts().traits for n in order)
+
+
+def is_unknown_argument(*nodes: Node) -> bool:
+    """Whether a value depends on an argument of a function that is being traced, not known yet."""
+    unknown = [n for n in nodes if not n.known and n.volatile]
+    return any(Trait.TRACED in n.op.facts().traits for n in toposort(unknown))
 
 
 def has_value(node: Node) -> bool:

@@ -74,18 +74,41 @@ def structure_key(structure: Any, found: list[Any]) -> Hashable:
 
 def leaf_paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every leaf with the path that leads to it: `params.layers.0.weight`."""
-    items: list[tuple[Any, Any]]
-    if isinstance(structure, (tuple, list)):
-        items = list(enumerate(cast("list[Any]", structure)))
-    elif isinstance(structure, dict):
-        items = list(cast("list[tuple[Any, Any]]", structure.items()))
-    elif _is_dataclass(structure):
-        items = list(_fields(structure))
-    else:
+    parts = _parts(structure)
+    if parts is None:
         yield prefix, structure
         return
-    for key, item in items:
+    for key, item in parts:
         yield from leaf_paths(item, f"{prefix}.{key}" if prefix else str(key))
+
+
+def spread(prefix: Any, structure: Any, path: str = "") -> list[Any]:
+    """For each leaf of a structure what stands at its place, or above, in a structure like it.
+
+    Raises ValueError that says where they differ.
+    """
+    ours = _parts(prefix)
+    if ours is None:
+        return [prefix] * len(leaves(structure))
+    theirs = _parts(structure)
+    where = f" at {path}" if path else ""
+    if theirs is None or isinstance(prefix, dict) != isinstance(structure, dict):
+        raise ValueError(f"{type(prefix).__name__} stands{where} for {type(structure).__name__}")
+    values = dict(ours)
+    keys = [key for key, _ in theirs]
+    if values.keys() != set(keys):
+        raise ValueError(f"it has {list(values)}{where}, where there are {keys}")
+    below = [(values[k], x, f"{path}.{k}" if path else str(k)) for k, x in theirs]
+    return [leaf for given, item, place in below for leaf in spread(given, item, place)]
+
+
+def _parts(structure: Any) -> list[tuple[Any, Any]] | None:
+    """What a structure is made of, by position, key or field; None of a leaf."""
+    if isinstance(structure, (tuple, list)):
+        return list(enumerate(cast("list[Any]", structure)))
+    if isinstance(structure, dict):
+        return list(cast("list[tuple[Any, Any]]", structure.items()))
+    return list(_fields(structure)) if _is_dataclass(structure) else None
 
 
 def _is_dataclass(x: Any) -> bool:

@@ -69,6 +69,10 @@ class CheckpointRule(GivenRule):
         self.arguments = arguments
         """How many operands behind the results are arguments; the rest were used besides."""
 
+    def batch(self, batched: Sequence[bool]) -> GivenRule:
+        """What is computed again is found in the graph of the batch."""
+        return self
+
     def pullback(
         self, cotangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
     ) -> list[Derivative]:

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast, final
 import numpy as np
 
 from tawny.array import Array, lift, wrap
+from tawny.autodiff.batching import BatchedRule
 from tawny.autodiff.tracing import check_callable
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make_parts
@@ -191,6 +192,10 @@ class CustomRule(GivenRule):
 
     def __init__(self, call: CustomCall) -> None:
         self.call = call
+
+    def batch(self, batched: Sequence[bool]) -> GivenRule:
+        """The user's rule, of one call as ever."""
+        return BatchedRule(self, batched)
 
 
 @final

@@ -12,7 +12,7 @@ Results are `numpy.ndarray`, whose operators are NumPy's own: `x // y` is `numpy
 docs/arrays.md for where they differ.
 
 Of an argument of a function that is being differentiated (`tw.grad`, `tw.jvp`) they are lazy, since
-a value would count as a constant.
+a value would count as a constant; and of one example of a batch (`tw.vmap`), which has no value.
 
 Functions and models written for lazy arrays run eagerly too:
 
@@ -32,7 +32,14 @@ from typing import Any, Final, cast, final
 import numpy as _numpy
 
 import tawny.numpy as _lazy
-from tawny.array import Array, ArrayLike, check_unmasked, is_traced, wrap
+from tawny.array import (
+    Array,
+    ArrayLike,
+    check_unmasked,
+    is_traced,
+    is_unknown_argument,
+    wrap,
+)
 from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
@@ -54,6 +61,8 @@ def make_eager(function: Callable[..., Any]) -> Callable[..., Any]:
     def eager(*args: Any, **kwargs: Any) -> Any:
         lazy = [x.node for x in leaves((args, kwargs)) if isinstance(x, Array)]
         if not all(node.known for node in lazy):
+            if is_unknown_argument(*lazy):
+                return function(*args, **kwargs)
             raise type_error(
                 function.__name__, "tawny.eager takes NumPy arrays, not variables; use tawny.numpy"
             )

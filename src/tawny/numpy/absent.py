@@ -106,7 +106,7 @@ ABSENT: Final[dict[str, str]] = {
     "typename": "use str(x.dtype)",
     "typing": "use numpy.typing; arrays are tawny.array.Array",
     "ufunc": "functions are Python functions; isinstance(f, numpy.ufunc) tells NumPy's",
-    "vectorize": "use whole-array functions, np.map_elements(f, x), or tw.delay",
+    "vectorize": "use whole-array functions, tw.vmap(f), np.map_elements(f, x), or tw.delay",
     "void": _KINDS,
 }
 

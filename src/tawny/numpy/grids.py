@@ -10,14 +10,22 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, check_device, known_value, lift, lift_all, wrap
-from tawny.dtype import DType, as_dtype
+from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import constant, make
 from tawny.numpy.composite import clip
 from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
 from tawny.ops.bounds import check_within
-from tawny.ops.creation import Linspace, arange, astype, filled_array, ones, zeros
+from tawny.ops.creation import (
+    Linspace,
+    arange,
+    astype,
+    filled_array,
+    ones,
+    rows_between,
+    zeros,
+)
 from tawny.ops.joining import concat, stack
 from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
 from tawny.ops.selection import integers, nonzero
@@ -48,7 +56,7 @@ def linspace(
     default = dt.weak_dtype(float, dt.promote(*(n.dtype for n in ends)))
     wanted = default if dtype is None else as_dtype(dtype, "linspace")
     if any(n.shape for n in ends):
-        numbers = _rows_between(wrap(ends[0]), wrap(ends[1]), length, endpoint, wanted)
+        numbers = rows_between(wrap(ends[0]), wrap(ends[1]), length, bool(endpoint), wanted)
     else:
         numbers = wrap(make(Linspace(length, bool(endpoint), wanted), ends))
     result = moveaxis(numbers, 0, normalise_axis(axis, numbers.ndim, "linspace"))
@@ -64,21 +72,6 @@ def _length(num: int, op: str) -> int:
     if length < 0:
         raise value_error(op, f"num is {length}; it must be at least 0")
     return length
-
-
-def _rows_between(start: Array, stop: Array, n: int, endpoint: bool, dtype: DType) -> Array:
-    """`n` arrays from `start` to `stop`, along a new first axis."""
-    inner = dt.weak_dtype(float, dt.promote(start.dtype, stop.dtype))
-    first, last = (astype(v, inner, copy=False) for v in (start, stop))
-    first, last = broadcast_arrays(first, last)
-    gap = e.subtract(last, first)
-    count = reshape(arange(n, dtype=dt.real_dtype(inner)), (n, *(1,) * gap.ndim))
-    gaps = n - bool(endpoint)
-    numbers = e.multiply(count, e.divide(gap, gaps) if gaps > 0 else gap)
-    numbers = e.add(numbers, first)
-    if endpoint and n > 1:  # the end is itself, however the others round
-        numbers = concat([numbers[:-1], expand_dims(last, 0)])
-    return astype(e.floor(numbers) if dtype.kind in "iu" else numbers, dtype, copy=False)
 
 
 @public()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tawny.array import Array, wrap
 from tawny.attributes import Natural
 from tawny.errors import value_error
-from tawny.node import Value, make
-from tawny.op import Gradient, Op, integer
+from tawny.node import Node, Value, make
+from tawny.op import BatchOperand, Gradient, Op, integer
 
 
 class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
@@ -14,6 +16,9 @@ class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
 
     count: Natural
     function: str
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return make(self, (operands[0].node,))
 
 
 def check_within(places: Array, n: int, op: str) -> Array:

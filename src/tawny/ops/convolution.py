@@ -7,7 +7,7 @@ every network library the window is not flipped: this is what signal processing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.attributes import Positive
@@ -16,7 +16,7 @@ from tawny.node import Node, make
 from tawny.op import BatchOperand, Gradient, Op, Type, not_boolean
 from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
-from tawny.ops.movement import matrix_transpose, reshape
+from tawny.ops.movement import batch_size, matrix_transpose, repeat_in_batch, reshape
 from tawny.ops.window import (
     AnySizes,
     Padding,
@@ -27,9 +27,11 @@ from tawny.ops.window import (
     WindowSizes,
     batch_images,
     check_positive,
+    merge_channels,
     per_axis,
     resolve_padding,
     spans,
+    split_channels,
     window_counts,
     window_rows,
 )
@@ -67,6 +69,12 @@ class ConvolutionOp(Op, may_fail=False):
         seen, pads = found
         op = self.with_attributes(padding=(pads, *self.padding[1:]))
         return RowSlice(op, (seen, None), rows)
+
+    def apart(self, operands: Sequence[BatchOperand]) -> tuple[Self, tuple[Node, ...]]:
+        """The op and operands of a batch whose channels are groups, each of the batch some."""
+        count = batch_size(operands)
+        merged = [merge_channels(repeat_in_batch(x, count)) for x in operands]
+        return self.with_attributes(groups=count * self.groups), tuple(merged)
 
     # Each of the three ops is the transpose of the other two, with the same geometry.
 
@@ -115,8 +123,16 @@ class Convolution(
             emit(self.to_kernel(kernel.shape), x, cotangent),
         )
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
-        return batch_images(self, operands, (0,))
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """With a kernel for each, channels of each are groups of their own."""
+        x, kernel = operands
+        if not kernel.batched:
+            return batch_images(self, operands, (0,))
+        if not x.batched and self.groups == 1:
+            made = make(self, (x.node, merge_channels(kernel.node)))
+        else:
+            made = make(*self.apart(operands))
+        return split_channels(made, kernel.node.shape[0])
 
 
 class ConvolutionInputGradient(
@@ -155,8 +171,12 @@ class ConvolutionInputGradient(
             emit(self.convolution(), cotangent, kernel),
         )
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
-        return batch_images(self, operands, (1,))
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """With a kernel for each, channels of each are groups of their own."""
+        kernel, _ = operands
+        if not kernel.batched:
+            return batch_images(self, operands, (1,))
+        return split_channels(make(*self.apart(operands)), kernel.node.shape[0])
 
 
 class ConvolutionKernelGradient(
@@ -180,6 +200,15 @@ class ConvolutionKernelGradient(
         kernel = (*self.window, x[-1] // self.groups, gradient[-1])
         _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return kernel
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Channels of each are groups of their own."""
+        x, gradient = operands
+        if not x.batched and self.groups == 1:
+            made = make(self, (x.node, merge_channels(gradient.node)))
+        else:
+            made = make(*self.apart(operands))
+        return split_channels(made, batch_size(operands))
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(result[:-1]) * size(operands[1])

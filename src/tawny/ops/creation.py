@@ -31,7 +31,13 @@ from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, v
 from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Overwrites, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.ops import elementwise as e
-from tawny.ops.movement import BroadcastTo, Copy, reshape_node
+from tawny.ops.movement import (
+    BroadcastTo,
+    Copy,
+    broadcast_arrays,
+    reshape_node,
+    transpose_node,
+)
 from tawny.rows import Rows, RowSlice
 from tawny.shape import Shape, as_int, as_shape
 
@@ -175,6 +181,27 @@ class Linspace(
         """An end that is an integer stands still."""
         ends = [scalar(0, self.dtype, "linspace") if t is None else t.node for t in tangents]
         return wrap(make(self, tuple(ends)))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        start, stop = [wrap(x.node) for x in operands]
+        rows = rows_between(start, stop, self.length, self.endpoint, self.dtype)
+        return transpose_node(rows.node, (1, 0))
+
+
+def rows_between(start: Array, stop: Array, n: int, endpoint: bool, dtype: DType) -> Array:
+    """`n` arrays evenly spaced from `start` to `stop`, along a new first axis."""
+    inner = dt.weak_dtype(float, dt.promote(start.dtype, stop.dtype))
+    first, last = (astype(v, inner, copy=False) for v in (start, stop))
+    first, last = broadcast_arrays(first, last)
+    gap = e.subtract(last, first)
+    places = reshape_node(make(Arange(0, 1, n, dt.INT64)), (n, *(1,) * gap.ndim))
+    count = wrap(cast_node(places, dt.real_dtype(inner)))
+    gaps = n - endpoint
+    numbers = e.multiply(count, e.divide(gap, gaps) if gaps > 0 else gap)
+    numbers = e.add(numbers, first)
+    if endpoint and n > 1:  # the end is itself, however the others round
+        numbers = e.where(e.equal(wrap(places), n - 1), last, numbers)
+    return astype(e.floor(numbers) if dtype.kind in "iu" else numbers, dtype, copy=False)
 
 
 class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):

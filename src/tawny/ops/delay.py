@@ -12,11 +12,11 @@ from tawny.attributes import AnyShape, Bounds
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Facts, Gradient, Op, Trait, Type
+from tawny.op import BatchOperand, Facts, Gradient, Op, Trait, Type
 from tawny.operator import public
 from tawny.ops.creation import Cast
-from tawny.ops.movement import BroadcastTo
-from tawny.shape import Shape, as_shape, normalise_axis, reduction_shape
+from tawny.ops.movement import BroadcastTo, batch_size, repeat_in_batch, reshape_node
+from tawny.shape import Shape, as_shape, normalise_axis, reduction_shape, size
 
 
 @final
@@ -108,6 +108,10 @@ class MapElements(UserFunction, name="map_elements", traits=Trait.IMPURE, gradie
     def applied_shape(self, types: Sequence[Type]) -> Shape:
         return types[0][0]
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        ((x, _),) = operands
+        return make(self.with_attributes(shape=x.shape), (x,))
+
 
 class AlongAxis(UserFunction):
     """A user's function of two numbers, applied along `axis` or to all elements in order."""
@@ -116,6 +120,17 @@ class AlongAxis(UserFunction):
 
     def applied_shape(self, types: Sequence[Type]) -> Shape:
         return types[0][0]
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """All elements in order are those of each alone."""
+        count = batch_size(operands)
+        x, *start = [repeat_in_batch(given, count) for given in operands]
+        if self.axis is None:
+            x = reshape_node(x, (count, size(x.shape[1:])))
+        moved = self.with_attributes(axis=1 if self.axis is None else self.axis + 1)
+        shape = moved.applied_shape([(x.shape, x.dtype)])
+        made = make(moved.with_attributes(shape=shape), (x, *start))
+        return reshape_node(made, (count, *self.shape))
 
 
 class Fold(AlongAxis, name="fold", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):

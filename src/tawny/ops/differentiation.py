@@ -26,6 +26,7 @@ from tawny.op import (
 )
 from tawny.operator import emit, scalar_op
 from tawny.ops import elementwise as e
+from tawny.ops.movement import batch_size, repeat_in_batch
 from tawny.scalar import Prim, Scalar, call, select
 from tawny.shape import Shape
 
@@ -36,7 +37,7 @@ class Argument(
     traits=Trait.IMPURE | Trait.TRACED,
     gradient=Gradient.LINEAR,
 ):
-    """Operand 0 under a name of its own, while a function of it is differentiated.
+    """Operand 0 under a name of its own, while a function of it is differentiated or mapped.
 
     Two arguments are never the same node, so the function's own use of an equal array stays a
     constant; and asking for values that depend on one does not cut them off from it.
@@ -47,6 +48,10 @@ class Argument(
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
         return cotangent
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Whoever looked at it has finished."""
+        return operands[0].node
 
 
 class StopGradient(Op, name="stop_gradient", gradient=Gradient.ZERO):
@@ -157,6 +162,10 @@ class GivenRule:
         """Tangents of the results."""
         raise NotImplementedError
 
+    def batch(self, batched: Sequence[bool]) -> GivenRule:
+        """The rule of a batch of calls; which operands are batched, as all results are."""
+        raise NotImplementedError
+
 
 class DerivativeMarker(Op, saved=False):
     """Results whose derivative is not that of the ops that made them.
@@ -170,6 +179,14 @@ class DerivativeMarker(Op, saved=False):
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
         return types[: self.results]
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        size = batch_size(operands)
+        results = [repeat_in_batch(x, size) for x in operands[: self.results]]
+        given = operands[self.results :]
+        batched = [*[True] * self.results, *[x.batched for x in given]]
+        op = self.with_attributes(rule=self.rule.batch(batched))
+        return make(op, (*results, *[x.node for x in given]))
 
 
 def remove_markers(nodes: Sequence[Node]) -> list[Node]:
@@ -226,3 +243,7 @@ class Again(Op, name="again", arity=2, overwrites=Overwrites.FIRST, gradient=Gra
         self, cotangent: Array, result: Array, x: Array, after: Array
     ) -> tuple[Array, None]:
         return cotangent, None
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        x, after = operands
+        return make(self, (repeat_in_batch(x, batch_size(operands)), after.node))

@@ -39,12 +39,14 @@ from tawny.ops.movement import (
     behind_batch,
     broadcast_node,
     expand_dims,
+    expand_node,
     flip,
     flip_node,
     moveaxis,
     repeat_in_batch,
     reshape,
     reshape_node,
+    transpose_node,
     zeros_node,
 )
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
@@ -162,12 +164,19 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
         added = scatter_add(cotangent.node, x.shape, self.axes, self.place, places)
         return [wrap(added), *[None] * len(indices)]
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
-        x, *indices = operands
-        if any(i.batched for i in indices):
-            return None
-        moved = Gather(behind_batch(self.axes), self.place + 1)
-        return make(moved, (x.node, *[i.node for i in indices]))
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Batched indices pick along the batch too, each from its own array."""
+        (x, batched), *indices = operands
+        if not any(i.batched for i in indices):
+            moved = Gather(behind_batch(self.axes), self.place + 1)
+            return make(moved, (x, *[i.node for i in indices]))
+        places = _align_indices(indices)
+        if batched:
+            own = _number_batch(batch_size(operands), places)
+            made = make(Gather((0, *behind_batch(self.axes)), self.place), (x, own, *places))
+        else:
+            made = make(self, (x, *places))
+        return _axis_to_front(made, self.place)
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """What is picked is read, not all it is picked from."""
@@ -252,17 +261,28 @@ class Scatter(
                 pair = _pull_back_extremum(self, cotangent, result, x, value, places)
         return [*pair, *[None] * len(indices)]
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Batched indices say a place along the batch too, each in its own array."""
         x, value, *indices = operands
-        if any(i.batched for i in indices):
-            return None
-        size, places = batch_size(operands), [i.node for i in indices]
+        size, axes = batch_size(operands), behind_batch(self.axes)
+        ranges, whole = ((0, size, 1), *self.ranges), repeat_in_batch(x, size)
         lengths = tuple([length for _, length, _ in self.ranges])
-        part = gather_shape("scatter", lengths, self.axes, self.place, [i.shape for i in places])
-        ranges = ((0, size, 1), *self.ranges)
-        moved = Scatter(ranges, behind_batch(self.axes), self.place + 1, self.mode)
+        shapes = [i.node.shape[i.batched :] for i in indices]
+        part = gather_shape("scatter", lengths, self.axes, self.place, shapes)
         values = align_batch(value, len(part))
-        return make(moved, (repeat_in_batch(x, size), values, *places))
+        if not any(i.batched for i in indices):
+            moved = Scatter(ranges, axes, self.place + 1, self.mode)
+            return make(moved, (whole, values, *[i.node for i in indices]))
+        places = _align_indices(indices)
+        own = _number_batch(size, places)
+        if value.batched:  # the batch lies where the indices' axes begin
+            order = (*range(1, self.place + 1), 0, *range(self.place + 1, len(part) + 1))
+            values = transpose_node(values, order)
+        elif len(values.shape) > len(part) - self.place:
+            missing = len(part) - len(values.shape)
+            values = expand_node(values, (max(self.place - missing, 0),))
+        moved = Scatter(ranges, (0, *axes), self.place, self.mode)
+        return make(moved, (whole, values, own, *places))
 
 
 class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=Gradient.LINEAR):
@@ -298,9 +318,19 @@ class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=
         nothing = scalar(0, cotangent.dtype, "pad")
         return inside, wrap(make(Scatter(ranges, (), 0, "set"), (cotangent.node, nothing)))
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Where each has a fill value of its own, the arrays are put into these."""
         x, fill = operands
-        return None if fill.batched else make(Pad(((0, 0), *self.widths)), (x.node, fill.node))
+        if not fill.batched:
+            return make(Pad(((0, 0), *self.widths)), (x.node, fill.node))
+        count = batch_size(operands)
+        shape = x.node.shape[x.batched :]
+        ranges = tuple([(before, n, 1) for (before, _), n in zip(self.widths, shape, strict=True)])
+        filled = broadcast_node(
+            expand_node(fill.node, range(1, len(shape) + 1)),
+            (count, *self.infer_shape(shape, ())),
+        )
+        return make(Scatter(((0, count, 1), *ranges), (), 0, "set"), (filled, x.node))
 
 
 class ArgSort(Op, name="argsort", gradient=Gradient.ZERO, oracle="numpy.argsort"):
@@ -366,6 +396,27 @@ def fits(shape: Shape, target: Shape) -> bool:
     return len(shape) <= len(target) and all(
         n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False)
     )
+
+
+# --------------------------------------------------------------------- batches
+
+
+def _align_indices(indices: Sequence[BatchOperand]) -> list[Node]:
+    """Index arrays, some of them batched, as arrays with the batch along their common axis 0."""
+    rank = max([len(i.node.shape) - i.batched for i in indices])
+    return [align_batch(i, rank) for i in indices]
+
+
+def _number_batch(count: int, indices: Sequence[Node]) -> Node:
+    """The numbers of a batch, along the axis where it lies in index arrays."""
+    rank = max([len(i.shape) for i in indices])
+    return reshape_node(positions(count), (count, *(1,) * (rank - 1)))
+
+
+def _axis_to_front(node: Node, axis: int) -> Node:
+    """`node` with one axis before the others."""
+    rest = [a for a in range(len(node.shape)) if a != axis]
+    return transpose_node(node, (axis, *rest))
 
 
 # ----------------------------------------------------------------------- nodes

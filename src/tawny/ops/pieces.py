@@ -12,7 +12,7 @@ from tawny.attributes import Positive
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Cost, Gradient, Op, Type, nbytes
+from tawny.op import BatchOperand, Cost, Gradient, Op, Type, nbytes
 from tawny.ops.indexing import Gather, check_indices
 from tawny.ops.joining import Concat
 from tawny.rows import Rows, RowSlice, row_axis
@@ -72,6 +72,15 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
         *pieces, places = operands
         whole = make(Concat(0), tuple(pieces))
         return whole, make(Gather((0,), 0), (whole, places))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """As a gather from joined arrays."""
+        *pieces, places = operands
+        if any(x.batched for x in pieces):
+            joined = BatchOperand(Concat(0).batch(pieces), True)
+        else:
+            joined = BatchOperand(make(Concat(0), tuple([x.node for x in pieces])), False)
+        return Gather((0,), 0).batch((joined, places))
 
     def operand_counts(self) -> Sequence[int]:
         return (self.pieces + 1,)

@@ -83,7 +83,7 @@ class Pooling(Op, may_fail=False):
         """The attributes that a pooling shares with its transpose."""
         return self.window, self.strides, self.padding
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
         return batch_images(self, operands, range(len(operands)))
 
 
@@ -209,7 +209,7 @@ class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR
             return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
         return None
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
         return batch_images(self, operands, range(len(operands)))
 
 
@@ -240,7 +240,7 @@ class UpsamplingGradient(
             return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
         return None
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
         return batch_images(self, operands, range(len(operands)))
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:

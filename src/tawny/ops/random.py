@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Any, Final, SupportsIndex
@@ -24,9 +24,11 @@ from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.forking import fork_safe_lock
 from tawny.node import Constant, Node, Value, make, scalar
-from tawny.op import Gradient, Op, Trait, Type, integer
+from tawny.op import BatchOperand, Gradient, Op, Trait, Type, integer
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, cast_node
+from tawny.ops.indexing import ArgSort, slice_node
+from tawny.ops.movement import align_batch, batch_size
 from tawny.ops.selection import take
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
 
@@ -36,6 +38,10 @@ ANEW: Final = Trait.IMPURE | Trait.VOLATILE
 
 Word = Annotated[int, Bounds(0, 2**64)]
 """A machine word, as the generator takes it."""
+
+
+MakeDraw = Callable[["Draw", tuple[Node, ...]], Node]
+"""What makes the node of a draw."""
 
 
 class Draw(Op, may_fail=False):
@@ -61,6 +67,14 @@ class Draw(Op, may_fail=False):
         if self.dtype.kind in kinds:
             return None
         return f"dtype is {self.dtype}; expected a kind of number it draws"
+
+    def draw_batch(self, count: int, operands: Sequence[BatchOperand], draw: MakeDraw) -> Node:
+        """A draw for each of a batch, along a new axis 0; the first has the numbers of this one."""
+        op = self.with_attributes(shape=(count, *self.shape))
+        return draw(op, tuple([align_batch(x, len(self.shape)) for x in operands]))
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        return self.draw_batch(batch_size(operands), operands, make)
 
 
 class Uniform(Draw, name="random_uniform", arity=0, traits=ANEW, gradient=Gradient.ZERO):
@@ -112,6 +126,13 @@ class Permutation(Draw, name="random_permutation", arity=0, traits=ANEW, gradien
             return f"dtype is {self.dtype}; expected int64"
         return problem
 
+    def draw_batch(self, count: int, operands: Sequence[BatchOperand], draw: MakeDraw) -> Node:
+        """The orders of random numbers: equal ones, which are as good as never, keep their own."""
+        shape = (count, self.population)
+        numbers = draw(Uniform(self.seed, self.stream, shape, dt.FLOAT64), ())
+        order = make(ArgSort(1, descending=False), (numbers,))
+        return slice_node(order, 1, slice(self.shape[0]))
+
 
 # --------------------------------------------------------------------- streams
 
@@ -139,6 +160,24 @@ _STREAMS: Final = ContextVar("streams", default=_Streams())  # noqa: B039  (shar
 def _stream() -> tuple[int, int]:
     """The current seed, and its next stream."""
     return _STREAMS.get().take()
+
+
+_MAKE_DRAW: Final[ContextVar[MakeDraw]] = ContextVar("make_draw", default=make)
+
+
+def make_draw(op: Draw, operands: tuple[Node, ...] = ()) -> Node:
+    """The node of a draw; inside a function that is mapped over a batch, what stands for it."""
+    return _MAKE_DRAW.get()(op, operands)
+
+
+@contextmanager
+def draws_made_by(make: MakeDraw) -> Generator[None]:
+    """Within the block draws are made by somebody else."""
+    token = _MAKE_DRAW.set(make)
+    try:
+        yield
+    finally:
+        _MAKE_DRAW.reset(token)
 
 
 @contextmanager
@@ -266,7 +305,7 @@ def uniform(
     wanted = floating_dtype(dtype, "uniform")
     _check_ordered(low, high, "uniform")
     bounds = parameter_node(low, wanted, "uniform", 0), parameter_node(high, wanted, "uniform", 1)
-    base = wrap(make(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
+    base = wrap(make_draw(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
     first, last = map(wrap, bounds)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         if not math.isfinite(high - low):
@@ -301,7 +340,7 @@ def normal(
     if spread is not None and not np.all(spread >= 0):
         raise value_error("normal", f"std is {std!r}; it must be at least 0")
     parameters = parameter_node(mean, wanted, "normal", 0), parameter_node(std, wanted, "normal", 1)
-    base = wrap(make(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
+    base = wrap(make_draw(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
     centre, scale = map(wrap, parameters)
     scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
     return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
@@ -328,7 +367,7 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
         raise value_error("exponential", f"scale is {scale!r}; it must be at least 0")
     parameter = parameter_node(scale, wanted, "exponential", 0)
     base = Uniform(*_stream(), drawn_shape(shape, [parameter], "exponential"), wanted)
-    waiting = e.negative(e.log1p(e.negative(wrap(make(base)))))
+    waiting = e.negative(e.log1p(e.negative(wrap(make_draw(base)))))
     return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
 
 
@@ -350,7 +389,7 @@ def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array
         raise value_error("bernoulli", f"p is {p!r}; it must be from 0 to 1")
     parameter = parameter_node(p, dt.FLOAT64, "bernoulli", 0)
     base = Uniform(*_stream(), drawn_shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
-    happens = e.less(wrap(make(base)), wrap(parameter))
+    happens = e.less(wrap(make_draw(base)), wrap(parameter))
     return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
 
 
@@ -381,7 +420,7 @@ def integers(
         for i, bound in enumerate((low, last))
     )
     shape = drawn_shape(shape, bounds, op)
-    return wrap(make(Integers(*_stream(), shape, wanted), bounds))
+    return wrap(make_draw(Integers(*_stream(), shape, wanted), bounds))
 
 
 def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
@@ -403,7 +442,7 @@ def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
 
 
 def _draw_permutation(population: int, length: int) -> Array:
-    return wrap(make(Permutation(*_stream(), (length,), dt.INT64, population)))
+    return wrap(make_draw(Permutation(*_stream(), (length,), dt.INT64, population)))
 
 
 def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:

@@ -19,7 +19,13 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
 from tawny.ops.cumulative import cast_for_sum, products_of_others
 from tawny.ops.differentiation import distance, scale_cotangent, stop_gradient
-from tawny.ops.movement import behind_batch, broadcast_node, reshape_node, transpose_node
+from tawny.ops.movement import (
+    behind_batch,
+    broadcast_node,
+    expand_node,
+    reshape_node,
+    transpose_node,
+)
 from tawny.ops.precision import in_single
 from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import (
@@ -258,10 +264,13 @@ class ArgExtremum(Op, may_fail=False):
         whole = self.axis is None or row_axis(operands[0]) == self.axis
         return None if whole else RowSlice(self, (rows,), rows)
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
-        if self.axis is None:
-            return None
-        return make(self.with_attributes(axis=self.axis + 1), (operands[0].node,))
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        ((x, _),) = operands
+        if self.axis is not None:
+            return make(self.with_attributes(axis=self.axis + 1), (x,))
+        flat = reshape_node(x, (x.shape[0], size(x.shape[1:])))
+        places = make(type(self)(1, keepdims=False), (flat,))
+        return expand_node(places, range(1, len(x.shape))) if self.keepdims else places
 
 
 class ArgMax(ArgExtremum, name="argmax", gradient=Gradient.ZERO, oracle="numpy.argmax"):

@@ -8,15 +8,16 @@ from typing import Final
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
-from tawny.node import make
-from tawny.op import Gradient, Op, Type, dtype_mismatch
+from tawny.node import Node, make
+from tawny.op import BatchOperand, Gradient, Op, Type, dtype_mismatch
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
+from tawny.ops.convolution import Convolution
 from tawny.ops.creation import astype, zeros_like
 from tawny.ops.cumulative import cumulative_prod
 from tawny.ops.einsum import alike
 from tawny.ops.indexing import pad_node
-from tawny.ops.movement import broadcast_to, expand_dims, flip
+from tawny.ops.movement import broadcast_to, expand_dims, expand_node, flip, reshape_node
 from tawny.ops.precision import in_single
 from tawny.shape import Shape, as_shape, size
 
@@ -57,6 +58,21 @@ class Correlate(
         if self.mode not in MODES:
             return f"mode is {self.mode!r}; expected one of {MODES}"
         return dtype_mismatch(types)
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        """A convolution of the longest overlaps; booleans have none."""
+        (a, many_a), (v, many_v) = operands
+        if a.dtype == dt.BOOL:
+            return None
+        long, short = a.shape[-1], v.shape[-1]
+        front, behind = self.left_out(long, short)
+        padding = ((short - 1 - front, short - 1 - behind),)
+        kernel = e.conj(wrap(v)).node if v.dtype.kind == "c" else v
+        op = Convolution((1,), padding, (1,), 1)
+        line = BatchOperand(expand_node(a, (many_a, many_a + 2)), many_a)
+        taps = BatchOperand(expand_node(kernel, (many_v + 1, many_v + 2)), many_v)
+        made = op.batch((line, taps))
+        return reshape_node(made, (made.shape[0], made.shape[2]))
 
     def pullback(self, cotangent: Array, result: Array, a: Array, v: Array) -> tuple[Array, Array]:
         """Both cotangents are correlations with the cotangent of every overlap.

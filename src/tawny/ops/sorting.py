@@ -23,9 +23,19 @@ from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import BatchOperand, Gradient, Op, Overwrites
 from tawny.operator import public
-from tawny.ops.creation import Cast, asarray, astype
+from tawny.ops import elementwise as e
+from tawny.ops.bounds import CheckedIndices
+from tawny.ops.creation import Arange, Cast, asarray, astype, cast_node
 from tawny.ops.indexing import ArgSort, scatter_add, take_node
-from tawny.ops.movement import flatten_node
+from tawny.ops.joining import Concat
+from tawny.ops.movement import (
+    batch_size,
+    expand_node,
+    flatten_node,
+    repeat_in_batch,
+    reshape_node,
+)
+from tawny.ops.reduction import AnyTrue
 from tawny.ops.selection import along_axis, take, take_along_axis
 from tawny.shape import Shape, as_int, as_shape, normalise_axis, size
 
@@ -77,9 +87,37 @@ class SearchSorted(
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.INT64
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Wanted elements are sorted among those of their own array, if each has another."""
+        (x, batched), wanted = operands
+        if not batched:
+            return make(self, (x, wanted.node))
+        found = repeat_in_batch(wanted, x.shape[0])
+        flat = reshape_node(found, (x.shape[0], size(found.shape[1:])))
+        return reshape_node(_search_rows(x, flat, self.right), found.shape)
+
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         """As many comparisons for each element as halvings of operand 0."""
         return size(result) * max(size(operands[0]).bit_length(), 1)
+
+
+def _search_rows(rows: Node, wanted: Node, right: bool) -> Node:
+    """Where in each sorted row the elements of a row of `wanted` belong.
+
+    A stable sort of both gives each a place, among its own kind too; what comes first stands
+    before its equals.
+    """
+    count = wanted.shape[1]
+    pair = (rows, wanted) if right else (wanted, rows)
+    among_all = wrap(_rank_rows(make(Concat(1), pair)))
+    placed = among_all[:, -count:] if right and count else among_all[:, :count]
+    return e.subtract(placed, wrap(_rank_rows(wanted))).node
+
+
+def _rank_rows(x: Node) -> Node:
+    """The place of each element of a row when the row is sorted; equal ones keep their order."""
+    order = ArgSort(1, descending=False)
+    return make(order, (make(order, (x,)),))
 
 
 class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="numpy.digitize"):
@@ -97,6 +135,11 @@ class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="num
         check_categories("digitize", 1, dtypes[1], dt.REAL)
         return dt.INT64
 
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+        """Not where each has bins of its own, which may rise or fall."""
+        x, bins = operands
+        return None if bins.batched else make(self, (x.node, bins.node))
+
 
 class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"):
     """Whether each element of operand 0 occurs in operand 1, or does not if `invert`."""
@@ -108,6 +151,18 @@ class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.BOOL
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Where each has others to occur in, all are compared."""
+        x, (others, batched) = operands
+        if not batched:
+            return make(self, (x.node, others))
+        count = others.shape[0]
+        rank = len(x.node.shape) - x.batched
+        flat = reshape_node(others, (count, *(1,) * rank, size(others.shape[1:])))
+        each = wrap(expand_node(repeat_in_batch(x, count), (rank + 1,)))
+        found = make(AnyTrue((rank + 1,), False), (e.equal(each, wrap(flat)).node,))
+        return e.logical_not(wrap(found)).node if self.invert else found
 
 
 class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.LINEAR):
@@ -130,6 +185,17 @@ class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradien
 
     def operand_counts(self) -> Sequence[int]:
         return 1, 2
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Integers of each are counted in bins of their own, behind those of the one before."""
+        count = batch_size(operands)
+        x, *weights = [repeat_in_batch(x, count) for x in operands]
+        checked = make(CheckedIndices(self.length, "bincount"), (cast_node(x, dt.INT64),))
+        firsts = make(Arange(0, max(self.length, 1), count, dt.INT64))
+        places = e.add(wrap(checked), wrap(reshape_node(firsts, (count, 1))))
+        flat = [flatten_node(n) for n in (places.node, *weights)]
+        made = make(BinCount(count * self.length), tuple(flat))
+        return reshape_node(made, (count, self.length))
 
     def pullback(
         self, cotangent: Array, result: Array, x: Array, *weights: Array

@@ -22,7 +22,14 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import cast_node
 from tawny.ops.diagonal import tril, triu
 from tawny.ops.linalg import batch_matrices, matmul, stack_shape
-from tawny.ops.movement import expand_dims, expand_node, matrix_transpose, reshape_node, squeeze
+from tawny.ops.movement import (
+    align_batch,
+    expand_dims,
+    expand_node,
+    matrix_transpose,
+    reshape_node,
+    squeeze,
+)
 from tawny.ops.reduction import sum
 from tawny.shape import Shape, size
 
@@ -149,6 +156,12 @@ class Pinv(Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv"):
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return super().infer_dtype(dtypes[0])
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Node:
+        """Stacks of matrices, and of limits, which broadcast."""
+        x, rtol = operands
+        rank = max(len(x.node.shape) - x.batched - 2, len(rtol.node.shape) - rtol.batched)
+        return make(self, (align_batch(x, rank + 2), align_batch(rtol, rank)))
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         return super().mistake(types[:1])

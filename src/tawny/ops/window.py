@@ -9,7 +9,7 @@ from tawny.attributes import Bounds
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import BatchOperand, Op
-from tawny.ops.movement import batch_size, repeat_in_batch, reshape_node
+from tawny.ops.movement import batch_size, repeat_in_batch, reshape_node, transpose_node
 from tawny.rows import Rows, row_axis
 from tawny.shape import Shape, as_int
 
@@ -70,13 +70,8 @@ def window_rows(
     return seen, (seen[0] - first, last - seen[1])
 
 
-def batch_images(op: Op, operands: Sequence[BatchOperand], images: Collection[int]) -> Node | None:
-    """An op applied to a batch of operands `images`, whose images become those of one.
-
-    None where another operand is batched, a kernel.
-    """
-    if any(x.batched for i, x in enumerate(operands) if i not in images):
-        return None
+def batch_images(op: Op, operands: Sequence[BatchOperand], images: Collection[int]) -> Node:
+    """An op applied to a batch of operands `images` alone, whose images become those of one."""
     size = batch_size(operands)
     nodes = [repeat_in_batch(x, size) if i in images else x.node for i, x in enumerate(operands)]
     merged = tuple(
@@ -88,6 +83,20 @@ def batch_images(op: Op, operands: Sequence[BatchOperand], images: Collection[in
     made = make(op, merged)
     (count,) = {x.shape[1] for i, x in enumerate(nodes) if i in images}
     return reshape_node(made, (size, count, *made.shape[1:]))
+
+
+def merge_channels(x: Node) -> Node:
+    """The channels of a batch, along axis 0, as channels of one: those of the first come first."""
+    rank = len(x.shape)
+    moved = transpose_node(x, (*range(1, rank - 1), 0, rank - 1))
+    return reshape_node(moved, (*x.shape[1:-1], x.shape[0] * x.shape[-1]))
+
+
+def split_channels(x: Node, count: int) -> Node:
+    """The reverse of `merge_channels`: a batch of `count`, along axis 0."""
+    rank = len(x.shape)
+    apart = reshape_node(x, (*x.shape[:-1], count, x.shape[-1] // count))
+    return transpose_node(apart, (rank - 1, *range(rank - 1), rank))
 
 
 def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:
