@@ -97,7 +97,7 @@ def traces() -> Iterator[str]:
     print(f"\n{'trace':<38}{'n':>7}{'/bound':>8}{'ms':>9}")
     for name in trace_names("own"):
         storages = trace("own", name)
-        found, seconds = timed(lambda: place(storages, alignment=1))  # noqa: B023
+        found, seconds = timed(lambda: place(storages))  # noqa: B023
         ratio = found.arena / found.bound
         print(f"{name:<38}{len(storages):>7}{ratio:>8.4f}{seconds * 1e3:>9.1f}")
         if is_network(name) and ratio > 1:
@@ -114,7 +114,7 @@ def published(hard: bool) -> Iterator[str]:
         for long in (False, True) if hard else (False,):
             looks = None if long else SECOND
             found, took = timed(
-                lambda: place(storages, alignment=1, looks=looks, hard=long)  # noqa: B023
+                lambda: place(storages, looks=looks, hard=long)  # noqa: B023
             )
             print(
                 f"{name.split('.')[0] + (' hard' if long else ''):<14}{len(storages):>5}"

@@ -291,7 +291,7 @@ def check_layout(layout: ArenaLayout) -> None:
     }
     replay(layout.problem, layout.sequence, address, layout.arena)
     assert_apart((*storage, offset) for storage, offset in layout.placed_storages)
-    assert all(offset % layout.alignment == 0 for _, offset in layout.placed_storages)
+    assert all(offset % layout.problem.alignment == 0 for _, offset in layout.placed_storages)
     ends = [offset + storage.bytes for storage, offset in layout.placed_storages]
     assert layout.arena >= max(ends, default=0)
     assert layout.arena >= layout.bound == max(layout.live, default=0)

@@ -242,14 +242,14 @@ def test_what_must_not_run_later_is_noted() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_plan_below_some_bytes_is_found_where_there_is_one(seed: int) -> None:
     problem = random_problem(random.Random(seed), steps=12)
-    arena = plan(problem, alignment=1).arena
+    arena = plan(problem).arena
     PLANS.clear()
-    found = plan_below(problem, arena + 1, alignment=1)
+    found = plan_below(problem, arena + 1)
     assert found is not None
     check_layout(found)
     assert found.arena == arena
-    assert plan_below(problem, arena + 1, alignment=1) == found, "remembered"
-    smaller = plan_below(problem, arena, alignment=1)
+    assert plan_below(problem, arena + 1) == found, "remembered"
+    smaller = plan_below(problem, arena)
     assert smaller is None or smaller.arena < arena
 
 
@@ -260,14 +260,14 @@ def test_what_needs_as_much_is_given_up_before_it_is_placed(
     values = tuple(PlanValue(size) for size in (8, 8, 8, 8))
     steps = (PlanStep((), (0,)), PlanStep((0,), (1,)), PlanStep((0, 1), (2,)), PlanStep((2,), (3,)))
     problem = Problem(values, steps)
-    arena = plan(problem, alignment=1).arena
+    arena = plan(problem).arena
     PLANS.clear()
     placed = counted(monkeypatch, planning, "place")
     ordered = counted(monkeypatch, planning, "Portfolio")
-    assert plan_below(problem, arena, alignment=1) is None
+    assert plan_below(problem, arena) is None
     assert not placed
     assert len(ordered) == 1
-    assert plan_below(problem, arena, alignment=1) is None
+    assert plan_below(problem, arena) is None
     assert len(ordered) == 1, "remembered"
 
 
@@ -311,7 +311,7 @@ def test_other_orders_are_tried_where_values_of_the_best_do_not_fit_together(
         return dataclasses.replace(found, arena=found.arena + 8) if len(placed) == 1 else found
 
     monkeypatch.setattr(planning, "place", badly)
-    layout = plan(problem, alignment=1)
+    layout = plan(problem)
     assert layout.arena == layout.bound == 40
     assert len(placed) == 2
 
@@ -322,10 +322,10 @@ def test_what_has_its_place_all_the_time_is_planned_before_it_is_given_up() -> N
     problem = Problem(
         values, (PlanStep((), (0,)), PlanStep((0,), (1,), ((0, 0),)), PlanStep((1,), (2,)))
     )
-    arena = plan(problem, alignment=1).arena
+    arena = plan(problem).arena
     PLANS.clear()
-    assert plan_below(problem, arena, alignment=1) is None
-    found = plan_below(problem, arena + 1, alignment=1)
+    assert plan_below(problem, arena) is None
+    found = plan_below(problem, arena + 1)
     assert found is not None
     assert found.arena == arena
 

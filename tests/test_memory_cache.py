@@ -7,6 +7,7 @@ import random
 import threading
 import weakref
 from collections import OrderedDict
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_structure_is_planned_once(planned):
     for name in "abc":
         plan(labelled(problem, name))
     assert len(planned) == 1
-    plan(problem, alignment=8)
+    plan(replace(problem, alignment=8))
     plan(problem, hard=True, looks=10_000)
     plan(problem, looks=10_000)
     plan(problem, order=range(len(problem.steps)))
@@ -153,7 +154,8 @@ def test_costs_count_for_budgets_only():
     assert len({dear.costs, once.costs, BASE.costs}) == 3
     assert Budget(dear).cached_search is not Budget(once).cached_search
     assert Budget(dear).cached_search is Budget(labelled(dear, "x")).cached_search
-    assert Budget(dear).cached_search is not Budget(dear, alignment=8).cached_search
+    wider = replace(dear, alignment=8)
+    assert Budget(dear).cached_search is not Budget(wider).cached_search
     assert Budget(dear).cached_search is not Budget(dear, looks=500_000).cached_search
     assert Budget(dear).cached_search is not Budget(dear, [range(3)]).cached_search
 
@@ -275,16 +277,16 @@ def test_a_plan_is_the_same_whatever_was_planned_before(seed):
     problem = random_problem(rng, rng.randint(1, 16))
     plans.PLANS.clear()
     plans.NONE_BELOW.clear()
-    alone = plan(problem, alignment=1)
+    alone = plan(problem)
     below = {}
     for bytes in (alone.arena - 1, alone.arena, alone.arena + 1, alone.arena + 100):
         plans.PLANS.clear()
         plans.NONE_BELOW.clear()
-        below[bytes] = plan_below(problem, bytes, alignment=1)
-        assert plan(problem, alignment=1) == alone, "after a plan below some bytes"
+        below[bytes] = plan_below(problem, bytes)
+        assert plan(problem) == alone, "after a plan below some bytes"
     for _ in range(2):
         for bytes, found in rng.sample(sorted(below.items()), len(below)):
-            assert plan_below(problem, bytes, alignment=1) == found, "after others"
+            assert plan_below(problem, bytes) == found, "after others"
 
 
 def test_threads_may_plan_the_same_structure():

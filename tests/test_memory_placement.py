@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_every_method_gives_valid_placements(seed):
 def test_equal_sizes_meet_the_bound(seed):
     rng = random.Random(seed)
     storages = [s._replace(bytes=7) for s in random_storages(rng, rng.randint(1, 80))]
-    found = place(storages, alignment=1)
+    found = place(storages)
     check(storages, found)
     assert found.arena == found.bound
 
@@ -137,7 +138,7 @@ def test_equal_sizes_meet_the_bound(seed):
 def test_only_the_proportions_of_sizes_matter(seed):
     rng = random.Random(seed)
     storages = random_storages(rng, 25)
-    small = place(storages, alignment=1, looks=0)
+    small = place(storages, looks=0)
     large = place([s._replace(bytes=64 * s.bytes) for s in storages], looks=0)
     assert large.bound == 64 * small.bound
     check([s._replace(bytes=64 * s.bytes) for s in storages], large, 64)
@@ -151,7 +152,7 @@ def test_nothing_needs_no_arena():
 @pytest.mark.parametrize("name", NETWORK_TRACES)
 def test_network_traces_are_placed_at_the_bound(name):
     storages = trace("own", name)
-    found = place(storages, alignment=1, looks=5 * SECOND)
+    found = place(storages, looks=5 * SECOND)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
     assert found.arena == found.bound
 
@@ -159,7 +160,7 @@ def test_network_traces_are_placed_at_the_bound(name):
 @pytest.mark.parametrize("name", ["sp_n10000_s1", "tree_n10000_s1", "layered_n10000_w8_s1"])
 def test_large_random_traces_are_placed_at_the_bound(name):
     storages = trace("own", name)
-    found = place(storages, alignment=1, looks=20 * SECOND)
+    found = place(storages, looks=20 * SECOND)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
     assert found.arena == found.bound
 
@@ -199,7 +200,7 @@ def test_fits_in_any_order_are_valid(seed):
 @pytest.mark.parametrize("name", trace_names("minimalloc"))
 def test_published_problems_are_placed_near_the_bound(name):
     storages = trace("minimalloc", name)
-    found = place(storages, alignment=1, looks=2 * SECOND)
+    found = place(storages, looks=2 * SECOND)
     check(storages, found)
     assert found.arena <= 1.10 * found.bound
 
@@ -207,7 +208,7 @@ def test_published_problems_are_placed_near_the_bound(name):
 @pytest.mark.parametrize("name", [n for n in trace_names("minimalloc") if n[0] != "E"])
 def test_published_problems_are_solved_when_asked_to(name):
     storages = trace("minimalloc", name)
-    found = place(storages, alignment=1, hard=True)
+    found = place(storages, hard=True)
     check(storages, found)
     assert found.arena == found.bound <= CAPACITY
 
@@ -220,12 +221,13 @@ def test_published_problems_are_solved_when_asked_to(name):
 def test_random_plans_are_sound(seed, alignment):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(0, 25), rich=rng.random() < 0.7)
-    layout = plan(problem, alignment=alignment, looks=20_000)
+    problem = replace(problem, alignment=alignment)
+    layout = plan(problem, looks=20_000)
     check_layout(layout)
     assert layout.arena <= layout.unshared_bytes
     blocks = allocate_blocks(problem, depth_first_order(problem))
-    assert layout.arena <= sum(layout.round_up(size) for size in blocks.sizes)
-    check_layout(layout_of_blocks(blocks, alignment))
+    assert layout.arena <= sum(problem.round_up(size) for size in blocks.sizes)
+    check_layout(layout_of_blocks(blocks))
 
 
 @settings(max_examples=150, deadline=None)
@@ -233,13 +235,13 @@ def test_random_plans_are_sound(seed, alignment):
 def test_other_scratch_memory_changes_places_alone(seed: int) -> None:
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(0, 20))
-    alignment = rng.choice([1, 4])
-    before = plan(problem, alignment=alignment)
+    problem = replace(problem, alignment=rng.choice([1, 4]))
+    before = plan(problem)
     if rng.random() < 0.3:
-        before = layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)), alignment)
+        before = layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)))
     largest = rng.choice([0, 1, 4, 40])
     steps = [step._replace(scratch=rng.randint(0, largest)) for step in problem.steps]
-    other = Problem(problem.values, tuple(steps))
+    other = replace(problem, steps=tuple(steps))
     after = replan(before, other)
     check_layout(after)
     assert (after.sequence, after.schedule.in_place_pairs) == (
@@ -260,7 +262,7 @@ def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
     problem = random_problem(rng, rng.randint(1, 15))
     values = [v._replace(pinned=v.kept and rng.random() < 0.5) for v in problem.values]
     problem = Problem(tuple(values), problem.steps)
-    layout = plan(problem, alignment=1, looks=20_000)
+    layout = plan(problem, looks=20_000)
     check_layout(layout)
     assert layout.bound == layout.schedule.peak
 
@@ -282,7 +284,7 @@ def test_a_given_order_is_followed():
 
 def test_scratch_memory_has_a_place():
     problem = Problem((PlanValue(8), PlanValue(8, kept=True)), (PlanStep((0,), (1,), scratch=100),))
-    layout = plan(problem, alignment=64)
+    layout = plan(replace(problem, alignment=64))
     assert layout.arena == layout.bound == 64 + 128
     assert layout.scratch.keys() == {0}
     assert {layout.scratch[0], layout.offsets[1]} in ({0, 64}, {0, 128})
@@ -308,7 +310,7 @@ def test_values_say_whom_they_share_with_and_why_not():
         PlanStep((4, 5), (6,), ((0, 0), (1, 0))),
     )
     problem = Problem(values, steps)
-    layout = plan(problem, order=range(5), alignment=1)
+    layout = plan(problem, order=range(5))
     check_layout(layout)
     assert layout.refusals(1) == ((0, Refusal.RESIDENT),)
     assert layout.refusals(2) == ((0, Refusal.READ_LATER),)
@@ -333,7 +335,7 @@ def test_views_lie_where_their_base_lies():
         PlanValue(8, kept=True),
     )
     steps = (PlanStep((0,), (1,)), PlanStep((1,), (2,)), PlanStep((3,), (4,)))
-    layout = plan(Problem(values, steps), alignment=1)
+    layout = plan(Problem(values, steps))
     check_layout(layout)
     assert layout.offsets[0] is None
     assert layout.offsets[1] == layout.offsets[2] == layout.offsets[3]
@@ -349,6 +351,6 @@ def test_recomputed_steps_are_laid_out():
         PlanStep((3, 2, 1), (4,)),
     )
     problem = Problem(values, steps)
-    layout = plan(problem, order=[0, 1, 2, 0, 3], alignment=1)
+    layout = plan(problem, order=[0, 1, 2, 0, 3])
     check_layout(layout)
     assert layout.schedule.peak == schedule(problem, [0, 1, 2, 0, 3]).peak

@@ -35,7 +35,7 @@ from test_rewrite_groups import gelu, layer_norm, x32
 
 def peak(outputs) -> int:
     """The peak of the best order that is found with the same effort on every machine."""
-    return best_order(lower(outputs).problem, alignment=64, looks=UNLIMITED, states=300).peak
+    return best_order(lower(outputs).problem, looks=UNLIMITED, states=300).peak
 
 
 def steps(outputs) -> list[str]:

@@ -10,21 +10,34 @@ from typing import Final, NamedTuple
 from tawny.lazy import cached_property
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Constant, Node, Part, Variable, toposort
-from tawny.op import Elementwise, Op, Type, overwritable_operands
+from tawny.op import Cost, Elementwise, Op, Type, overwritable_operands
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fusion import Group, ProductGroup
 from tawny.ops.movement import Reshape
 from tawny.shape import size, splits
 
-OPERATIONS: Final = 5e10
-"""Scalar operations an ordinary machine does in a second."""
 
-BANDWIDTH: Final = 1e10
-"""Bytes an ordinary machine moves in a second."""
+class MachineModel(NamedTuple):
+    """What planning assumes of the machine that runs a program: places and a roofline."""
 
-OVERHEAD: Final = 1e-6
-"""Seconds of starting any step."""
+    alignment: int
+    """Bytes: every place in the arena is a multiple of them."""
+    operations: float
+    """Scalar operations that are done in a second."""
+    bandwidth: float
+    """Bytes that are moved in a second."""
+    overhead: float
+    """Seconds of starting any step."""
+
+    def seconds(self, cost: Cost) -> float:
+        """An estimate of the time a step takes."""
+        moved = cost.bytes_read + cost.bytes_written
+        return self.overhead + max(cost.operations / self.operations, moved / self.bandwidth)
+
+
+PROCESSOR: Final = MachineModel(alignment=64, operations=5e10, bandwidth=1e10, overhead=1e-6)
+"""An ordinary processor."""
 
 Place = tuple[Node, int]
 """A node and which of its results; 0 for nodes that have one."""
@@ -48,6 +61,7 @@ class LoweredGraph:
     """Every node, inputs first."""
     views: Mapping[Node, Node]
     """The node whose memory each view shares; a part of a node has memory of its own."""
+    machine: MachineModel
 
     @cached_property
     def step_of(self) -> dict[Node, int]:
@@ -75,6 +89,7 @@ def lower(
     outside_arena: Collection[Node] = (),
     after: Mapping[Node, Iterable[Node]] | None = None,
     order: Sequence[Node] | None = None,
+    machine: MachineModel = PROCESSOR,
 ) -> LoweredGraph:
     """The planning problem of computing `results`, with `scratch` bytes while each step runs.
 
@@ -83,12 +98,15 @@ def lower(
     """
     walk = toposort(results, is_leaf) if order is None else order
     return with_constraints(
-        _lower_unconstrained(results, walk, scratch), kept, into_kept, outside_arena, after
+        _lower_unconstrained(results, walk, scratch, machine), kept, into_kept, outside_arena, after
     )
 
 
 def _lower_unconstrained(
-    results: Sequence[Node], order: Sequence[Node], scratch: Callable[[Node], int] | None
+    results: Sequence[Node],
+    order: Sequence[Node],
+    scratch: Callable[[Node], int] | None,
+    machine: MachineModel,
 ) -> LoweredGraph:
     """The problem of computing results that are whole when the run ends."""
     whole = frozenset(results)
@@ -119,11 +137,11 @@ def _lower_unconstrained(
             table.append(PlanValue(size(shape) * dtype.itemsize, label, label in whole))
         if not leaf:
             made = tuple(range(first, len(table)))
-            steps.append(_step(node, made, values, strided, scratch))
+            steps.append(_step(node, made, values, strided, scratch, machine))
             nodes.append(node)
-    problem = Problem(tuple(table), tuple(steps))
+    problem = Problem(tuple(table), tuple(steps), machine.alignment)
     return LoweredGraph(
-        tuple(results), problem, values, tuple(nodes), frozenset(strided), order, views
+        tuple(results), problem, values, tuple(nodes), frozenset(strided), order, views, machine
     )
 
 
@@ -227,9 +245,9 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
     return base, 0
 
 
-def seconds(node: Node) -> float:
+def seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
-    return _profile_of(node).seconds
+    return machine.seconds(_profile_of(node).cost)
 
 
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
@@ -240,7 +258,7 @@ def overwrites(node: Node) -> Sequence[tuple[int, int]]:
 class _OpProfile(NamedTuple):
     """What planning needs to know of an op on operands of some types."""
 
-    seconds: float
+    cost: Cost
     overwrites: Sequence[tuple[int, int]]
 
 
@@ -253,10 +271,7 @@ def _profile_of(node: Node) -> _OpProfile:
 
 
 def _op_profile(op: Op, made: Type, given: tuple[Type, ...]) -> _OpProfile:
-    needed = op.cost(made, given)
-    moved = needed.bytes_read + needed.bytes_written
-    time = OVERHEAD + max(needed.operations / OPERATIONS, moved / BANDWIDTH)
-    return _OpProfile(time, _overwrites(op, made, given))
+    return _OpProfile(op.cost(made, given), _overwrites(op, made, given))
 
 
 _cached_profile: Final = lru_cache(1024)(_op_profile)
@@ -278,14 +293,15 @@ def _step(
     values: Mapping[Place, int],
     strided: Collection[Node],
     scratch: Callable[[Node], int] | None,
+    machine: MachineModel,
 ) -> PlanStep:
-    op, inputs, (seconds, over) = node.op, node.inputs, _profile_of(node)
+    op, inputs, (cost, over) = node.op, node.inputs, _profile_of(node)
     return PlanStep(
         tuple([values[i, 0] for i in inputs]),
         made,
         tuple([pair for pair in over if inputs[pair[0]] not in strided]),
         0 if scratch is None else scratch(node),
-        seconds,
+        machine.seconds(cost),
         not (isinstance(op, Delay) and op.facts().impure),
         node,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from tawny.engine.lowering import LoweredGraph
+from tawny.engine.lowering import LoweredGraph, MachineModel
 from tawny.errors import value_error
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, Value
@@ -119,6 +119,11 @@ class Engine(Protocol):
     @property
     def min_group_size(self) -> int:
         """The fewest elements for which a group without a reduction is worth a kernel."""
+        ...
+
+    @property
+    def machine(self) -> MachineModel:
+        """What planning assumes of the machine: alignment of places, times of steps."""
         ...
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:

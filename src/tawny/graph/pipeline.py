@@ -20,7 +20,7 @@ from tawny.graph.bands.cuts import BANDS
 from tawny.graph.in_place_updates import separate_outputs
 from tawny.graph.incremental import Dependence, boundary, dependence
 from tawny.graph.memory_limits import check_addressable, check_fits_machine, least_budget
-from tawny.graph.plan_choice import ALIGNMENT, Planning
+from tawny.graph.plan_choice import Planning
 from tawny.graph.relief import Optimise, PlannedVersion, Planner, ProgramVersion, relieve
 from tawny.graph.stages import Stages
 from tawny.memory.budget import MemoryBudgetError
@@ -203,7 +203,10 @@ def group(state: CompileState) -> None:
     if request.optimise is not None and engine.compiles_groups:
         run_keys = state.run_key_of if request.incremental else None
         least: list[int] = []
-        groups = grouping_pass(run_keys, engine.should_group, engine.min_group_size, least.append)
+        groups = grouping_pass(
+            *(run_keys, engine.should_group, engine.min_group_size, least.append),
+            alignment=engine.machine.alignment,
+        )
         joined = product_group_pass(engine.can_fuse_product, run_keys)
         fused, count = state.flow, len(version.results)
         grouped = request.optimise(fused, (groups, joined))
@@ -280,7 +283,7 @@ def _with_thread_scratch(state: CompileState, planned: PlannedVersion) -> Planne
     memory = planned.chosen.memory
     lowered = with_scratch(memory.lowered, partial(state.scratch, threads))
     layout = (
-        plan_as_in_report(lowered.problem, ALIGNMENT)
+        plan_as_in_report(lowered.problem)
         if state.request.planning == "seed"
         else replan(memory.layout, lowered.problem)
     )

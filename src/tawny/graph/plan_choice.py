@@ -10,7 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, final
 
-from tawny.engine.lowering import LoweredGraph, is_leaf, result_of, seconds, with_constraints
+from tawny.engine.lowering import (
+    PROCESSOR,
+    LoweredGraph,
+    MachineModel,
+    is_leaf,
+    result_of,
+    seconds,
+    with_constraints,
+)
 from tawny.graph.in_place_updates import NO_UPDATES, InPlaceUpdates, UpdateAnalysis
 from tawny.graph.incremental import (
     VOLATILE,
@@ -27,8 +35,6 @@ from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
 from tawny.shape import size
-
-ALIGNMENT: Final = 64
 
 Planning = Literal["default", "hard", "seed"]
 """How plans are made: quickly, as tight as can be found in a minute, or as the report does it."""
@@ -122,7 +128,8 @@ class KeepPolicy:
 
         others = [n for n in self._worth_keeping if n not in self._results_to_keep]
         chosen = choose_kept(
-            order_by_worth(others, list(self._results_to_keep), self._views), bytes_left
+            order_by_worth(others, list(self._results_to_keep), self._views, self._lowered.machine),
+            bytes_left,
         )
         return None if chosen is None else plan_with(chosen)
 
@@ -152,9 +159,7 @@ class KeepPolicy:
         for chosen in options:
             for updates in self._update_options:
                 lowered = self._lower(chosen, updates, into_kept=not chosen)
-                if least is not None and every_schedule_needs(
-                    lowered.problem, least.least_bytes, ALIGNMENT
-                ):
+                if least is not None and every_schedule_needs(lowered.problem, least.least_bytes):
                     continue
                 try:
                     layout = self._budget(lowered.problem).within(budget)
@@ -170,17 +175,17 @@ class KeepPolicy:
         """The plan of a problem; none if it would not be below some bytes."""
         hard = self._planning == "hard"
         if self._planning == "seed":
-            return plan_as_in_report(problem, ALIGNMENT)
+            return plan_as_in_report(problem)
         if below is None:
-            return plan(problem, alignment=ALIGNMENT, hard=hard)
-        return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
+            return plan(problem, hard=hard)
+        return plan_below(problem, below, hard=hard)
 
     def _budget(self, problem: Problem) -> Budget:
         looks = (HARD_EFFORT if self._planning == "hard" else 1) * SECOND >> min(
             self._budget_searches, MAX_HALVINGS
         )
         self._budget_searches += 1
-        return Budget(problem, alignment=ALIGNMENT, looks=looks)
+        return Budget(problem, looks=looks)
 
     def _with_effect_calls(self, chosen: list[Node]) -> list[Node]:
         """What is chosen to be kept, and the results of calls that would be repeated without."""
@@ -214,7 +219,7 @@ class KeepPolicy:
         if plain.outside_arena.issuperset(sources_in_place):
             return plain
         lent = with_constraints(lowered, outside_arena=sources_in_place)
-        placed = plan(lent.problem, order=layout.sequence, alignment=ALIGNMENT)
+        placed = plan(lent.problem, order=layout.sequence)
         if placed.arena > layout.arena:
             placed = _keep_offsets(layout, lent.problem)
         return replace(
@@ -236,8 +241,8 @@ def _keep_offsets(layout: ArenaLayout, lent: Problem) -> ArenaLayout:
     places = [places_of[tenants[0]] for tenants in found.occupants]
     places += offsets[len(old.storages) :]
     whole = [*found.storages, *found.scratches]
-    ends = [o + layout.round_up(one.bytes) for o, one in zip(places, whole, strict=True)]
-    made = ArenaLayout(found, layout.alignment, Placement(tuple(places), max(ends, default=0), 0))
+    ends = [o + lent.round_up(one.bytes) for o, one in zip(places, whole, strict=True)]
+    made = ArenaLayout(found, Placement(tuple(places), max(ends, default=0), 0))
     return replace(made, placement=replace(made.placement, bound=max(made.live, default=0)))
 
 
@@ -269,7 +274,10 @@ def bytes_of(node: Node) -> int:
 
 
 def order_by_worth(
-    values: Sequence[Node], always: Sequence[Node], views: Mapping[Node, Node]
+    values: Sequence[Node],
+    always: Sequence[Node],
+    views: Mapping[Node, Node],
+    machine: MachineModel = PROCESSOR,
 ) -> list[Node]:
     """Values that may be kept, those whose bytes save least first.
 
@@ -281,7 +289,7 @@ def order_by_worth(
     def worth(node: Node) -> float:
         others = kept.keys() - {node}
         steps = nodes_to_compute([result_of(node)[0]], others, views)
-        return sum(sorted(map(seconds, steps))) / max(1, bytes_of(node))
+        return sum(sorted([seconds(step, machine) for step in steps])) / max(1, bytes_of(node))
 
     if len(values) > MAX_WEIGHED:
         return sorted(values, key=worth)

@@ -23,7 +23,7 @@ from tawny.graph.bands.cuts import (
 )
 from tawny.graph.bands.search import BandCut
 from tawny.graph.incremental import Dependence
-from tawny.graph.plan_choice import ALIGNMENT, ChosenPlan, Planning, choose_plan, smaller_need
+from tawny.graph.plan_choice import ChosenPlan, Planning, choose_plan, smaller_need
 from tawny.memory.budget import MemoryBudgetError
 from tawny.memory.plan import plan, plan_below
 from tawny.memory.problem import Problem
@@ -103,7 +103,9 @@ class Planner:
 
     def choose_kernels(self, flow: Flow) -> LoweredGraph:
         """The planning problem of a graph, with the workspace of the kernels of its steps."""
-        return lower(flow.outputs, scratch=self.scratch, order=flow.order())
+        return lower(
+            flow.outputs, scratch=self.scratch, order=flow.order(), machine=self.engine.machine
+        )
 
     def plan(
         self, flow: Flow, budget: int | None = None, lowered: LoweredGraph | None = None
@@ -198,13 +200,18 @@ class SplitGroups:
         run_key = self._planner.run_keys(version.flow.order()) if memory.incremental else None
         if run_key is not None and len(set(map(run_key, steps))) > 1:
             return None
-        alone = plan_below(_problem(other.flow), less, alignment=ALIGNMENT)
+        alone = plan_below(self._problem(other.flow), less)
         if alone is None:
             return None
-        own = plan(_problem(version.flow), alignment=ALIGNMENT).arena
+        own = plan(self._problem(version.flow)).arena
         if alone.arena >= own / GROUPING_RISE:
             return None
         return PlannedVersion(other, self._planner.plan(other.flow))
+
+    def _problem(self, flow: Flow) -> Problem:
+        """The planning problem of a graph, kernels' scratch memory left aside."""
+        machine = self._planner.engine.machine
+        return lower(flow.outputs, order=flow.order(), machine=machine).problem
 
 
 @final
@@ -223,11 +230,6 @@ class SplitGroupsForBudget:
         if other is None or _fits(planned, self._budget):
             return None
         return PlannedVersion(other, self._planner.plan(other.flow))
-
-
-def _problem(flow: Flow) -> Problem:
-    """The planning problem of a graph alone."""
-    return lower(flow.outputs, order=flow.order()).problem
 
 
 # --------------------------------------------------------------------- bands

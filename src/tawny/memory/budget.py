@@ -154,7 +154,6 @@ class Budget:
         problem: Problem,
         orders: Sequence[Sequence[int]] | None = None,
         *,
-        alignment: int = 64,
         looks: int = SECOND,
     ) -> None:
         """`looks` say how much work to put into each budget."""
@@ -163,10 +162,10 @@ class Budget:
 
         def answers() -> CachedSearch:
             plain = problem.without_labels
-            tried = starting_orders(plain, alignment) if given is None else given
-            return CachedSearch(recompute_search.RecomputeSearch(plain, tried, alignment, looks))
+            tried = starting_orders(plain) if given is None else given
+            return CachedSearch(recompute_search.RecomputeSearch(plain, tried, looks))
 
-        key = problem.structure, problem.costs, given, alignment, looks
+        key = problem.structure, problem.costs, given, looks
         self.cached_search = SEARCHES.get_or_make(key, answers, len(problem.steps) + ENTRY_WEIGHT)
 
     def within(self, budget: str | int) -> ArenaLayout:
@@ -179,29 +178,28 @@ class Budget:
         return found.for_problem(self.problem)
 
 
-def every_schedule_needs(problem: Problem, bytes: int, alignment: int = 64) -> bool:
+def every_schedule_needs(problem: Problem, bytes: int) -> bool:
     """Whether every schedule needs that many bytes: for what is kept, or for one step.
 
     If not, some may still do: where a value has its place all the time, others of a step may be in
     it, so that the two are not added.
     """
-    sizes = (problem.values[v].bytes for v in problem.kept_roots)
-    kept = sum([-(-size // alignment) * alignment for size in sizes])
+    kept = sum([problem.round_up(problem.values[v].bytes) for v in problem.kept_roots])
     if kept >= bytes:
         return True
     values = tuple([v._replace(pinned=False) if v.pinned else v for v in problem.values])
-    return ordering_model(replace(problem, values=values), alignment).lower_bound() >= bytes
+    return ordering_model(replace(problem, values=values)).lower_bound() >= bytes
 
 
-def starting_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
+def starting_orders(problem: Problem) -> list[list[int]]:
     """The order with the smallest peak, the given one, and that one with short runs moved ahead.
 
     A given order tends to come back the way it went forth, which makes recomputation cheap; it
     goes first unless its peak is far higher.  Values that die soon when their readers run at once
     (slopes, in the updates of parameters) would otherwise be in the way of what is computed again.
     """
-    best = best_order(problem, alignment=alignment, looks=SECOND, states=MOST_STATES)
-    graph = ordering_model(problem, alignment)
+    best = best_order(problem, looks=SECOND, states=MOST_STATES)
+    graph = ordering_model(problem)
     contracted = contract(graph, natural_order(graph))
     small = contracted.model
     found = pull_safe_steps(small, natural_order(small), small.lower_bound(), sys.maxsize)

@@ -47,7 +47,6 @@ class ArenaLayout:
     """Where every value of a schedule lives in one arena."""
 
     schedule: Schedule
-    alignment: int
     placement: Placement
     """The offsets of the schedule's storages, then of its scratches."""
 
@@ -82,18 +81,15 @@ class ArenaLayout:
             if problem.values[v].view_of is None
         ]
         scratch = [step.scratch for step in problem.steps]
-        return sum([self.round_up(size) for size in [*made, *scratch]])
-
-    def round_up(self, size: int) -> int:
-        """`size` rounded up to the alignment."""
-        return -(-size // self.alignment) * self.alignment
+        return sum(map(problem.round_up, [*made, *scratch]))
 
     @cached_property
     def placed_storages(self) -> tuple[tuple[Storage, int], ...]:
         """Every storage and scratch, rounded up, with its offset."""
         everything = [*self.schedule.storages, *self.schedule.scratches]
+        round_up = self.problem.round_up
         return tuple(
-            (Storage(self.round_up(size), birth, death), offset)
+            (Storage(round_up(size), birth, death), offset)
             for (size, birth, death), offset in zip(everything, self.placement.offsets, strict=True)
         )
 
@@ -236,7 +232,6 @@ def plan(
     problem: Problem,
     *,
     order: Sequence[int] | None = None,
-    alignment: int = 64,
     looks: int | None = None,
     hard: bool = False,
 ) -> ArenaLayout:
@@ -247,11 +242,11 @@ def plan(
     planned not long ago is given the same layout at once.
     """
     fixed = None if order is None else tuple(order)
-    key = problem.structure, fixed, alignment, looks, hard
+    key = problem.structure, fixed, looks, hard
     known = PLANS.get(key)
     if known is not None:
         return known.for_problem(problem)
-    made = compute_plan(problem, fixed, alignment, looks, hard)
+    made = compute_plan(problem, fixed, looks, hard)
     if made is None:
         raise MemoryError("plan: what is alive at once has 2**63 bytes or more")
     PLANS.put(key, made.for_problem(EMPTY_PROBLEM), len(made.sequence) + ENTRY_WEIGHT)
@@ -267,13 +262,13 @@ def replan(layout: ArenaLayout, problem: Problem) -> ArenaLayout:
     before = layout.schedule
     if problem is before.problem:
         return layout
-    key = problem.structure, before.sequence, before.in_place_pairs, layout.alignment
+    key = problem.structure, before.sequence, before.in_place_pairs
     known = PLANS.get(key)
     if known is not None:
         return known.for_problem(problem)
     found = replace(before, problem=problem)
     looks = LEAST_LOOKS + LOOKS_PER_STEP * len(found.sequence)
-    made = lay_out(found, layout.alignment, looks)
+    made = lay_out(found, looks)
     if made.arena > layout.arena:
         made = smaller_layout(made, _place_scratch(layout, found, made.bound))
     PLANS.put(key, made.for_problem(EMPTY_PROBLEM), len(made.sequence) + ENTRY_WEIGHT)
@@ -282,9 +277,9 @@ def replan(layout: ArenaLayout, problem: Problem) -> ArenaLayout:
 
 def _place_scratch(layout: ArenaLayout, found: Schedule, bound: int) -> ArenaLayout:
     """All storages where they are, and scratch memory in the lowest gap between those alive."""
-    storages = found.storages
+    storages, round_up = found.storages, found.problem.round_up
     offsets = list(layout.placement.offsets[: len(storages)])
-    sizes = [layout.round_up(storage.bytes) for storage in storages]
+    sizes = [round_up(storage.bytes) for storage in storages]
     events = sorted(
         [
             (time, begins, s)
@@ -303,10 +298,10 @@ def _place_scratch(layout: ArenaLayout, found: Schedule, bound: int) -> ArenaLay
             else:
                 alive.remove(piece)
             done += 1
-        offsets.append(_lowest_gap(alive, layout.round_up(size)))
-    whole = sizes + [layout.round_up(scratch.bytes) for scratch in found.scratches]
+        offsets.append(_lowest_gap(alive, round_up(size)))
+    whole = sizes + [round_up(scratch.bytes) for scratch in found.scratches]
     arena = max(map(int.__add__, offsets, whole), default=0)
-    return ArenaLayout(found, layout.alignment, Placement(tuple(offsets), arena, bound))
+    return ArenaLayout(found, Placement(tuple(offsets), arena, bound))
 
 
 def _lowest_gap(pieces: Sequence[tuple[int, int]], size: int) -> int:
@@ -319,14 +314,12 @@ def _lowest_gap(pieces: Sequence[tuple[int, int]], size: int) -> int:
     return end
 
 
-def plan_below(
-    problem: Problem, bytes: int, *, alignment: int = 64, hard: bool = False
-) -> ArenaLayout | None:
+def plan_below(problem: Problem, bytes: int, *, hard: bool = False) -> ArenaLayout | None:
     """A layout with an arena below `bytes`, if one is found; what needs more is given up early.
 
     It is not always that of `plan`, which gives up other orders; so the two are remembered apart.
     """
-    key = problem.structure, alignment, hard, bytes
+    key = problem.structure, hard, bytes
     known = PLANS.get(key)
     if known is not None:
         return known.for_problem(problem)
@@ -334,7 +327,7 @@ def plan_below(
         return None
     # where values have their places all the time, a peak is no lower bound of the arena
     most = sys.maxsize if problem.pinned_roots else bytes - 1
-    made = compute_plan(problem, None, alignment, None, hard, most)
+    made = compute_plan(problem, None, None, hard, most)
     if made is None or made.arena >= bytes:
         NONE_BELOW.put(key, result=True, weight=1)
         return None
@@ -345,7 +338,6 @@ def plan_below(
 def compute_plan(
     problem: Problem,
     order: Sequence[int] | None,
-    alignment: int,
     looks: int | None,
     hard: bool,
     most: int = sys.maxsize,
@@ -355,36 +347,34 @@ def compute_plan(
     if looks is None:
         looks = HARD_LOOKS if hard else LEAST_LOOKS + LOOKS_PER_STEP * steps
     if order is not None:
-        return lay_out(schedule(problem, order), alignment, looks)
+        return lay_out(schedule(problem, order), looks)
     ordering = Effort(int(looks * ORDERING_SHARE) if hard or steps <= LARGEST_SEARCHED else 0)
     effort = Effort(looks - PORTFOLIO_LOOKS_PER_STEP * steps - ordering.left)
-    portfolio = Portfolio(problem, alignment, most)
+    portfolio = Portfolio(problem, most)
     found = portfolio.search(ordering, MOST_STATES if hard else 50_000)
     if not found:
         return None
     effort.spend(-ordering.left)
-    first = best = lay_out(schedule(problem, found[0].sequence), alignment)
+    first = best = lay_out(schedule(problem, found[0].sequence))
     if best.arena > found[0].peak:
         found += portfolio.rest()
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and 2 * effort.left >= basic_looks(steps):
             effort.spend(basic_looks(steps))
-            best = smaller_layout(best, lay_out(schedule(problem, other.sequence), alignment))
+            best = smaller_layout(best, lay_out(schedule(problem, other.sequence)))
     if best.arena > found[0].peak and not effort.is_over:
-        best = smaller_layout(
-            best, lay_out(first.schedule, alignment, effort.left, first.placement)
-        )
+        best = smaller_layout(best, lay_out(first.schedule, effort.left, first.placement))
     for report in [order for order in found if order.heuristic is OrderHeuristic.REPORT]:
         if report.peak < best.arena > best.bound:
             blocks = allocate_blocks(problem, report.sequence)
-            if sum([best.round_up(size) for size in blocks.sizes]) < best.arena:
-                return layout_of_blocks(blocks, alignment)
+            if sum(map(problem.round_up, blocks.sizes)) < best.arena:
+                return layout_of_blocks(blocks)
     return best
 
 
-def plan_as_in_report(problem: Problem, alignment: int = 64) -> ArenaLayout:
+def plan_as_in_report(problem: Problem) -> ArenaLayout:
     """The layout of the report's pipeline: depth first, blocks by Algorithm 1."""
-    return layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)), alignment)
+    return layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)))
 
 
 def smaller_layout(one: ArenaLayout, other: ArenaLayout) -> ArenaLayout:
@@ -392,20 +382,18 @@ def smaller_layout(one: ArenaLayout, other: ArenaLayout) -> ArenaLayout:
     return min(one, other, key=lambda layout: (layout.arena, -layout.bound))
 
 
-def lay_out(
-    found: Schedule, alignment: int, looks: int = 0, known: Placement | None = None
-) -> ArenaLayout:
+def lay_out(found: Schedule, looks: int = 0, known: Placement | None = None) -> ArenaLayout:
     """The layout of a schedule; `looks` are for searches beyond the basics."""
     storages = [*found.storages, *found.scratches]
-    placement = place(storages, alignment=alignment, looks=looks, known=known)
-    return ArenaLayout(found, alignment, placement)
+    placement = place(storages, alignment=found.problem.alignment, looks=looks, known=known)
+    return ArenaLayout(found, placement)
 
 
-def layout_of_blocks(blocks: Blocks, alignment: int) -> ArenaLayout:
+def layout_of_blocks(blocks: Blocks) -> ArenaLayout:
     """The layout with the report's blocks one after the other."""
     problem, starts = blocks.problem, [0]
     for size in blocks.sizes:
-        starts.append(starts[-1] + -(-size // alignment) * alignment)
+        starts.append(starts[-1] + problem.round_up(size))
     over = {c.value: c.block for c in blocks.history if c.origin is BlockOrigin.IN_PLACE}
     in_place_pairs: list[InPlacePairs] = []
     for step in map(problem.steps.__getitem__, blocks.order):
@@ -420,6 +408,6 @@ def layout_of_blocks(blocks: Blocks, alignment: int) -> ArenaLayout:
     homes = [blocks.block_of[occupants[0][0]] for occupants in found.occupants]
     homes += [choice.block for choice in blocks.history if choice.value is None]
     offsets = tuple([0 if block is None else starts[block] for block in homes])
-    layout = ArenaLayout(found, alignment, Placement(offsets, starts[-1], 0))
+    layout = ArenaLayout(found, Placement(offsets, starts[-1], 0))
     bound = max(layout.live, default=0)
-    return ArenaLayout(found, alignment, Placement(offsets, starts[-1], bound))
+    return ArenaLayout(found, Placement(offsets, starts[-1], bound))

@@ -58,6 +58,8 @@ class Problem:
 
     values: tuple[PlanValue, ...]
     steps: tuple[PlanStep, ...]
+    alignment: int = 1
+    """Bytes: every place in the arena is a multiple of them."""
 
     @cached_property
     def resident(self) -> frozenset[int]:
@@ -122,7 +124,7 @@ class Problem:
         """
         values = [(v.bytes, v.kept, v.pinned, v.view_of) for v in self.values]
         steps = [(s.inputs, s.outputs, s.overwrites, s.scratch, s.after) for s in self.steps]
-        return _digest([values, steps])
+        return _digest([values, steps, self.alignment])
 
     @cached_property
     def costs(self) -> bytes:
@@ -135,11 +137,12 @@ class Problem:
         return Problem(
             tuple([value._replace(label=None) for value in self.values]),
             tuple([step._replace(label=None) for step in self.steps]),
+            self.alignment,
         )
 
     def with_rules(self, values: tuple[PlanValue, ...], steps: tuple[PlanStep, ...]) -> Problem:
         """The problem with other rules and bytes; what each step makes and views is the same."""
-        other = Problem(values, steps)
+        other = Problem(values, steps, self.alignment)
         vars(other).update(makers=self.makers, roots=self.roots)
         return other
 
@@ -148,6 +151,10 @@ class Problem:
         last = {s: position for position, s in enumerate(sequence)}
         first = {s: position for position, s in reversed(list(enumerate(sequence)))}
         return all(last.get(p, -1) < first[s] for s in first for p in self.steps[s].after)
+
+    def round_up(self, size: int) -> int:
+        """`size` rounded up to the alignment."""
+        return -(-size // self.alignment) * self.alignment
 
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""

@@ -36,6 +36,7 @@ from tawny.engine.cpu.threads.pool_code import pool_library
 from tawny.engine.layout import Views
 from tawny.engine.llvm.runtime.compiler import LLVM_WORK
 from tawny.engine.llvm.runtime.host import host
+from tawny.engine.lowering import PROCESSOR
 from tawny.engine.protocol import Executable, StalePlanError, Task
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock
@@ -96,6 +97,8 @@ def _load() -> None:
 
 class CpuEngine:
     """Compiled kernels, and NumPy for nodes that have none."""
+
+    machine = PROCESSOR
 
     @property
     def compiles_groups(self) -> bool:

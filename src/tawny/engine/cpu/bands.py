@@ -11,14 +11,12 @@ from tawny.engine.cpu.numpy_workspace import numpy_workspace_bytes
 from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views
-from tawny.engine.lowering import is_leaf, lower, overwrites, with_scratch
+from tawny.engine.lowering import PROCESSOR, is_leaf, lower, overwrites, with_scratch
 from tawny.engine.protocol import Task
 from tawny.memory.plan import plan, replan
 from tawny.node import Node, Variable, make, source_scope, variable
 from tawny.ops.bands import Bands, byte_range
 from tawny.ops.body_rows import Band
-
-ALIGNMENT: Final = 64
 
 
 class BandKind(NamedTuple):
@@ -134,7 +132,7 @@ def _kind(node: Node, band: Band) -> BandKind:
     results = [values[r] for r in band.body.results]
     homes = {result: variable(None, result.shape, result.dtype) for result in results}
     lowered = lower(results, scratch=scratch_of, outside_arena=results)
-    layout = plan(lowered.problem, alignment=ALIGNMENT)
+    layout = plan(lowered.problem)
     variables = (*given.values(), *homes.values())
     return BandKind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))
 
@@ -152,7 +150,7 @@ def _is_known(root: Node) -> bool:
 
 
 def _round_up(count: int) -> int:
-    return -(-count // ALIGNMENT) * ALIGNMENT
+    return -(-count // PROCESSOR.alignment) * PROCESSOR.alignment
 
 
 def steps_of(strips: Strips) -> Sequence[Node]:

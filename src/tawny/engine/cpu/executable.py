@@ -18,10 +18,8 @@ from tawny.engine.protocol import Task
 from tawny.engine.reference.executable import StepThunk, step_thunk
 from tawny.engine.reference.memory import POISON, HostMemory
 from tawny.node import Value
-from tawny.pages import release_pages
+from tawny.pages import LINE, release_pages
 from tawny.settings import is_debugging
-
-ALIGNMENT: Final = 64
 
 SEGMENT_SECONDS: Final = 5e-3
 """Estimated seconds after which a call of the interpreter ends, so that Python hears of signals."""
@@ -273,8 +271,8 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:
     """New bytes, the first at the start of a cache line; poisoned while debugging."""
-    whole = np.empty(size + ALIGNMENT, np.uint8)
+    whole = np.empty(size + LINE, np.uint8)
     if is_debugging():
         whole.fill(POISON)
-    start = -address(whole) % ALIGNMENT
+    start = -address(whole) % LINE
     return whole[start : start + size]

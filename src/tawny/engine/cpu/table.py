@@ -21,7 +21,7 @@ from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
-from tawny.engine.lowering import BANDWIDTH, is_leaf, result_of, types
+from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types
 from tawny.engine.protocol import Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
@@ -324,7 +324,7 @@ class Table(Unique):
         code = copy_kernel([whole_block(0, memory)], 1, memory.dtype.itemsize)
         self._row.extend(map(index, code.parameters))
         nbytes = size(memory.shape) * memory.dtype.itemsize
-        threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0
+        threads = useful_threads(2 * nbytes / PROCESSOR.bandwidth) if code.parallel else 0
         kernel = code.library.address(code.symbol)
         self._copying.append(code.library)
         self._entries.append(Entry(position, kernel, start, threads, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from tawny.engine.gpu import draws as draws
 from tawny.engine.gpu import indexing as indexing
@@ -15,11 +16,15 @@ from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable
 from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
+from tawny.engine.lowering import MachineModel
 from tawny.engine.protocol import Task
 from tawny.lazy import cached_property
 from tawny.node import Node
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
+
+GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
+"""An ordinary GPU; starting a step is a launch."""
 
 
 class GpuEngine:
@@ -27,6 +32,7 @@ class GpuEngine:
 
     compiles_groups = True
     min_group_size = 0
+    machine = GPU
 
     def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:
         self.name, self._open_device = name, open_device

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tawny.engine.lowering import PROCESSOR
 from tawny.engine.protocol import Task
 from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
@@ -112,6 +113,7 @@ class ReferenceEngine:
 
     compiles_groups = False
     min_group_size = 0
+    machine = PROCESSOR
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Never: products are whole in NumPy."""

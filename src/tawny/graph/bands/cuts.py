@@ -83,7 +83,7 @@ def _cuts_above(
 ) -> Iterator[tuple[int, BandCut]]:
     """Cuts where at least a share of the peak is needed, and the bytes that are needed there."""
     sequence = [lowered.steps[s] for s in layout.sequence]
-    search = BandSearch(results, run_key, sequence, lowered.order)
+    search = BandSearch(results, run_key, sequence, lowered.order, lowered.machine)
     most = max(layout.live, default=0)
     positions = [p for p, live in enumerate(layout.live) if live >= share * most]
     for position in sorted(positions, key=lambda p: -layout.live[p]):
@@ -107,11 +107,12 @@ def find_recomputing_cuts(
     Bands of fewer rows are among them, and single steps that are written over an operand when they
     are computed in bands.
     """
-    whole, order, run_key = tuple(results), lowered.order, run_keys(lowered.order)
+    whole, order, machine = tuple(results), lowered.order, lowered.machine
+    run_key = run_keys(order)
     sequence = [lowered.steps[s] for s in layout.sequence]
     position = layout.live.index(max(layout.live))
     views = lowered.views
-    finer = BandSearch(whole, run_key, sequence, order).cut_finer(sequence[position])
+    finer = BandSearch(whole, run_key, sequence, order, machine).cut_finer(sequence[position])
     if finer is not None:
         yield whole, finer
     for seed in _live_values(layout, position):
@@ -122,11 +123,11 @@ def find_recomputing_cuts(
         opening = {node: made for one in around for node, made in expand_bands(one).items()}
         plain = rebuild(whole, opening)
         walk = toposort(plain, is_leaf)
-        again = BandSearch(plain, run_keys(walk), sequence, walk)
+        again = BandSearch(plain, run_keys(walk), sequence, walk, machine)
         found = again.cut_around(opening.get(seed, seed), position, again=True)
         if found is not None:
             yield plain, found
-        search = BandSearch(whole, run_key, sequence, order)
+        search = BandSearch(whole, run_key, sequence, order, machine)
         for alone in [search.cut_in_place(node, position) for node in around]:
             if alone is not None:
                 yield whole, alone

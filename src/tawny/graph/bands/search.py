@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple, final
 
-from tawny.engine.lowering import is_leaf, overwrites, views_of
+from tawny.engine.lowering import PROCESSOR, MachineModel, is_leaf, overwrites, views_of
 from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import NO_COST, Op, Type, nbytes
@@ -46,14 +46,11 @@ MAX_SLOWDOWN: Final = 1.05
 """The time of all bands, as a multiple of that of the whole, at most and by estimate: rows around a
 band are computed again, and weights are read for each band.  `benchmarks/bands.py` measures it."""
 
-OPERATIONS: Final = 2e11
-"""Operations in a second, for estimates: a fast machine, where bands cost most beside the work."""
+FASTER: Final = 4
+"""How much faster than usual arithmetic is, for estimates: bands cost most beside fast work."""
 
-BANDWIDTH: Final = 1e10
-"""Bytes moved in a second, for estimates."""
-
-OVERHEAD: Final = 5e-6
-"""Seconds that each step of each band costs beside its work, for estimates."""
+DEARER: Final = 5
+"""How much dearer than usual the start of a step is, for estimates."""
 
 RECOMPUTE_SHARE: Final = 1 / 20
 """The time of what is computed again, as a share of the program's, at most and by estimate."""
@@ -95,8 +92,10 @@ class BandSearch:
         run_key: RunKey | None,
         sequence: Sequence[Node] = (),
         order: Sequence[Node] | None = None,
+        machine: MachineModel = PROCESSOR,
     ) -> None:
         """`sequence` are the steps in the order they run, `order` all nodes, inputs first."""
+        self._time = _TimeEstimate(machine)
         self._sequence = sequence
         self._earlier: frozenset[Node] = frozenset()
         self._may_recompute = False
@@ -184,8 +183,8 @@ class BandSearch:
             return None
         height = op.height * 2 // 3 // ROW_MULTIPLE * ROW_MULTIPLE
         found = cut_bands(op.body, height) if height else None
-        most = _cut_seconds(op.bands) + RECOMPUTE_SHARE * self._program_seconds
-        if found is None or _cut_seconds(found) > most:
+        most = self._time.of_bands(op.bands) + RECOMPUTE_SHARE * self._program_seconds
+        if found is None or self._time.of_bands(found) > most:
             return None
         with source_scope(node.sources):
             made = make(Bands(op.body, height), node.inputs)
@@ -368,14 +367,17 @@ class BandSearch:
             between += 2 * max(nbytes(body.type_of(r)) for r in body.results)
         bands = int(between / max(BAND_BYTES, BAND_SHARE * held)) + 1
         bands = min(bands, _min_rows(body))
-        most = MAX_SLOWDOWN * _body_seconds(body)
+        most = MAX_SLOWDOWN * self._time.of_body(body)
         if self._may_recompute:
-            twice = sum(map(_node_seconds, self._sorted(self._steps_also_outside(candidate))))
-            most = max(most, _body_seconds(body) + RECOMPUTE_SHARE * self._program_seconds) - twice
+            twice = sum(map(self._time.of_node, self._sorted(self._steps_also_outside(candidate))))
+            most = (
+                max(most, self._time.of_body(body) + RECOMPUTE_SHARE * self._program_seconds)
+                - twice
+            )
         while bands > 1:
             op = Bands(body, self._band_height(body, bands))
             found = cut_bands(body, op.height)
-            if found is not None and _cut_seconds(found) <= most:
+            if found is not None and self._time.of_bands(found) <= most:
                 with source_scope(sources_of(members)):
                     node = make(op, tuple(operands))
                 self.reserve(members)
@@ -386,35 +388,39 @@ class BandSearch:
     @cached_property
     def _program_seconds(self) -> float:
         """An estimate of the program's time."""
-        return sum([_node_seconds(node) for node in self._order if not is_leaf(node)])
+        return sum([self._time.of_node(node) for node in self._order if not is_leaf(node)])
 
 
-def _node_seconds(node: Node) -> float:
-    """An estimate of the time a node takes."""
-    return _op_seconds(node.op, (node.shape, node.dtype), [(i.shape, i.dtype) for i in node.inputs])
+@final
+class _TimeEstimate:
+    """Estimates of times on a machine."""
 
+    def __init__(self, machine: MachineModel) -> None:
+        self._machine = machine._replace(
+            operations=FASTER * machine.operations, overhead=DEARER * machine.overhead
+        )
 
-def _body_seconds(body: Body) -> float:
-    """An estimate of the time a body takes, one step after the other."""
-    return sum(
-        [
-            _op_seconds(s.op, (s.shape, s.dtype), [body.type_of(i) for i in s.inputs])
-            for s in body.steps
-        ]
-    )
+    def of_node(self, node: Node) -> float:
+        """The time a node takes."""
+        given = [(i.shape, i.dtype) for i in node.inputs]
+        return self._of_op(node.op, (node.shape, node.dtype), given)
 
+    def of_body(self, body: Body) -> float:
+        """The time a body takes, one step after the other."""
+        return sum(
+            [
+                self._of_op(s.op, (s.shape, s.dtype), [body.type_of(i) for i in s.inputs])
+                for s in body.steps
+            ]
+        )
 
-def _cut_seconds(bands: Sequence[Band]) -> float:
-    return sum([_body_seconds(band.body) for band in bands])
+    def of_bands(self, bands: Sequence[Band]) -> float:
+        """The time all bands take."""
+        return sum([self.of_body(band.body) for band in bands])
 
-
-def _op_seconds(op: Op, made: Type, given: Sequence[Type]) -> float:
-    """An estimate of the time an op takes."""
-    one = op.cost(made, given)
-    if one == NO_COST:
-        return 0.0
-    moved = one.bytes_read + one.bytes_written
-    return OVERHEAD + max(one.operations / OPERATIONS, moved / BANDWIDTH)
+    def _of_op(self, op: Op, made: Type, given: Sequence[Type]) -> float:
+        cost = op.cost(made, given)
+        return 0.0 if cost == NO_COST else self._machine.seconds(cost)
 
 
 def _min_rows(body: Body) -> int:

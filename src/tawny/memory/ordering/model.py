@@ -65,8 +65,8 @@ class OrderingModel:
         return self.pinned_bytes + most
 
 
-def ordering_model(problem: Problem, alignment: int = 1) -> OrderingModel:
-    """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
+def ordering_model(problem: Problem) -> OrderingModel:
+    """The ordering model of a problem, with sizes rounded up to its alignment."""
     values, makers, roots = problem.values, problem.makers, problem.roots
     sources = _source_steps(problem)
     successors: list[list[int]] = [[] for _ in problem.steps]
@@ -94,6 +94,7 @@ def ordering_model(problem: Problem, alignment: int = 1) -> OrderingModel:
         tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
         for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
     ]
+    alignment = problem.alignment
     size = [-(-value.bytes // alignment) * alignment for value in values]
     pinned_bytes = 0
     for v in problem.pinned_roots:

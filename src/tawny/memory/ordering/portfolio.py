@@ -287,20 +287,17 @@ class StepOrder(NamedTuple):
     is_optimal: bool
 
 
-def best_order(
-    problem: Problem, *, alignment: int = 1, looks: int = SECOND // 10, states: int = 50_000
-) -> StepOrder:
+def best_order(problem: Problem, *, looks: int = SECOND // 10, states: int = 50_000) -> StepOrder:
     """The order with the smallest peak found within the limits; never above the report's order.
 
-    `looks` and `states` limit what goes beyond the portfolio; sizes are rounded up to `alignment`.
+    `looks` and `states` limit what goes beyond the portfolio.
     """
-    return candidate_orders(problem, alignment=alignment, looks=looks, states=states)[0]
+    return candidate_orders(problem, looks=looks, states=states)[0]
 
 
 def candidate_orders(
     problem: Problem,
     *,
-    alignment: int = 1,
     looks: int = SECOND // 10,
     states: int = 50_000,
     most: int = sys.maxsize,
@@ -309,14 +306,14 @@ def candidate_orders(
 
     With `most`, only those that need no more bytes, if there are any; the others are given up.
     """
-    return Portfolio(problem, alignment, most).search(Effort(looks), states)
+    return Portfolio(problem, most).search(Effort(looks), states)
 
 
 class Portfolio:
     """The orders of a problem, found one after the other."""
 
-    def __init__(self, problem: Problem, alignment: int = 1, most: int = sys.maxsize) -> None:
-        self.model = ordering_model(problem, alignment)
+    def __init__(self, problem: Problem, most: int = sys.maxsize) -> None:
+        self.model = ordering_model(problem)
         self._floor = self.model.lower_bound()
         """No order needs less."""
         self._most = most

@@ -88,7 +88,7 @@ def buffers(storages: Sequence[Storage], alignment: int) -> Buffers:
 def place(
     storages: Sequence[Storage],
     *,
-    alignment: int = 64,
+    alignment: int = 1,
     looks: int | None = None,
     hard: bool = False,
     known: Placement | None = None,

@@ -25,9 +25,9 @@ FEWEST_PIECES, MOST_PIECES = 100, 800
 """Pieces that the first and the last gap search look at for each storage."""
 
 
-def lay_out_quickly(schedule: Schedule, alignment: int) -> ArenaLayout:
+def lay_out_quickly(schedule: Schedule) -> ArenaLayout:
     """The layout of a schedule by near-linear methods."""
-    todo = buffers([*schedule.storages, *schedule.scratches], alignment)
+    todo = _buffers(schedule)
     best: Sequence[int] = [0] * len(todo.sizes)
     height = -1
     for offsets in _quick_offsets(todo) if todo.sizes else ():
@@ -35,28 +35,30 @@ def lay_out_quickly(schedule: Schedule, alignment: int) -> ArenaLayout:
             best, height = offsets, todo.height(offsets)
         if height == todo.bound:
             break
-    return _layout(schedule, alignment, todo, best)
+    return _layout(schedule, todo, best)
+
+
+def _buffers(schedule: Schedule) -> Buffers:
+    return buffers([*schedule.storages, *schedule.scratches], schedule.problem.alignment)
 
 
 def squeeze(layout: ArenaLayout, budget: int, effort: Effort) -> ArenaLayout:
     """The layout with an arena within the budget by searching longer, or as it is."""
     schedule = layout.schedule
-    todo = buffers([*schedule.storages, *schedule.scratches], layout.alignment)
+    todo = _buffers(schedule)
     for offsets in _thorough_offsets(todo, budget // todo.unit + 1, effort):
         if offsets is not None:
-            return _layout(schedule, layout.alignment, todo, offsets)
+            return _layout(schedule, todo, offsets)
     return layout
 
 
-def _layout(
-    schedule: Schedule, alignment: int, todo: Buffers, offsets: Sequence[int]
-) -> ArenaLayout:
+def _layout(schedule: Schedule, todo: Buffers, offsets: Sequence[int]) -> ArenaLayout:
     """The layout with these offsets of its buffers."""
     places = [0] * (len(schedule.storages) + len(schedule.scratches))
     for i, offset in zip(todo.indices, offsets, strict=True):
         places[i] = offset * todo.unit
     arena, bound = todo.height(offsets) * todo.unit, todo.bound * todo.unit
-    return ArenaLayout(schedule, alignment, Placement(tuple(places), arena, bound))
+    return ArenaLayout(schedule, Placement(tuple(places), arena, bound))
 
 
 def _quick_offsets(todo: Buffers) -> Iterator[list[int]]:

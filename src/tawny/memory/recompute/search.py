@@ -81,11 +81,9 @@ class Attempt(NamedTuple):
 class RecomputeSearch:
     """Schedules of one problem; each question is answered as if it were the first."""
 
-    def __init__(
-        self, problem: Problem, orders: Sequence[Sequence[int]], alignment: int, looks: int
-    ) -> None:
-        self.problem, self.alignment, self.looks = problem, alignment, looks
-        self.tables = recompute_tables(problem, alignment)
+    def __init__(self, problem: Problem, orders: Sequence[Sequence[int]], looks: int) -> None:
+        self.problem, self.looks = problem, looks
+        self.tables = recompute_tables(problem)
         self.orders = [use_times(self.tables, order) for order in dict.fromkeys(map(tuple, orders))]
         self.chains: dict[int, CheckpointChain] = {}
         self.reset()
@@ -110,7 +108,7 @@ class RecomputeSearch:
         """The layout of a sequence."""
         key = tuple(sequence)
         if key not in self.layouts:
-            self.layouts[key] = lay_out_quickly(schedule(self.problem, key), self.alignment)
+            self.layouts[key] = lay_out_quickly(schedule(self.problem, key))
             self.work += LAYOUT_LOOKS_PER_STEP * len(key)
         return self.layouts[key]
 
@@ -151,7 +149,7 @@ class RecomputeSearch:
                 removed = relaxation.next_level_below(removed)
         for layout in list(self.layouts.values()):
             if layout.bound < layout.arena:
-                self.squeeze(layout, layout.arena - self.alignment)
+                self.squeeze(layout, layout.arena - self.problem.alignment)
         return min([self.without_recomputation, *self.layouts.values()], key=_arena)
 
     def search_below(self, budget: int) -> None:
@@ -325,7 +323,7 @@ class RecomputeSearch:
             for sequence in (relaxation.steps, relaxation.sequence_at(relaxation.start)):
                 layout = self.layout(sequence)
                 if layout.bound < best.arena <= layout.arena:
-                    layout = self.squeeze(layout, best.arena - self.alignment)
+                    layout = self.squeeze(layout, best.arena - self.problem.alignment)
                 best = min(best, layout, key=_arena)
         return best
 

@@ -56,13 +56,9 @@ class RecomputeTables:
     """For each step those that must not run once it has."""
 
 
-def recompute_tables(problem: Problem, alignment: int = 64) -> RecomputeTables:
+def recompute_tables(problem: Problem) -> RecomputeTables:
     """Read a problem into tables, with sizes rounded up to the alignment."""
-
-    def aligned(bytes: int) -> int:
-        return -(-bytes // alignment) * alignment
-
-    values, steps, makers = problem.values, problem.steps, problem.makers
+    values, steps, makers, aligned = problem.values, problem.steps, problem.makers, problem.round_up
     roots = tuple(
         OUTSIDE if v in problem.resident else problem.roots[v] for v in range(len(values))
     )

@@ -50,11 +50,12 @@ class GroupChoice:
         order: Sequence[Node],
         outputs: Sequence[Node],
         run_key: RunKey | None = None,
+        alignment: int = 1,
         *,
         certain: bool = False,
     ) -> None:
         """With `certain`, only what certainly takes no more memory is united."""
-        self.tables = tables = NodeTables(order, outputs, run_key)
+        self.tables = tables = NodeTables(order, outputs, run_key, alignment)
         self._units = UnitTable(tables)
         self._memory = MemoryCheck(self._units)
         self._schedule: UnitSchedule | None = None
@@ -266,11 +267,15 @@ class GroupChoice:
 
 
 def choose_groups(
-    order: Sequence[Node], outputs: Sequence[Node], run_key: RunKey | None = None
+    order: Sequence[Node],
+    outputs: Sequence[Node],
+    run_key: RunKey | None = None,
+    alignment: int = 64,
 ) -> GroupChoice:
     """The units of an order; the uncertain ones only if a good order of them is found again."""
-    choice = GroupChoice(order, outputs, run_key)
-    return GroupChoice(order, outputs, run_key, certain=True) if choice.is_doubtful else choice
+    given = order, outputs, run_key, alignment
+    choice = GroupChoice(*given)
+    return GroupChoice(*given, certain=True) if choice.is_doubtful else choice
 
 
 def _position(item: GroupUnit | int) -> int:

@@ -33,13 +33,14 @@ def grouping_pass(
     should_group: Callable[[Body], bool] | None = None,
     min_group_size: int = 0,
     note_ungrouped_bytes: Callable[[int], None] | None = None,
+    alignment: int = 64,
 ) -> Pass:
     """The pass; with `run_keys`, only nodes with the same run key are in one group.
 
     `run_keys` is given every node, inputs first, without groups.  `should_group` says whether a
     body is made a group; none is that runs over fewer than `min_group_size` and has no reduction.
     `note_ungrouped_bytes` is called with the bytes that the nodes need at least without groups,
-    where this is known.
+    where this is known; places in memory are multiples of `alignment`.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -53,7 +54,7 @@ def grouping_pass(
         if not _may_group(order, min_group_size):
             return flow.with_outputs(outputs)
         run_key = None if run_keys is None else run_keys(order)
-        choice = choose_groups(order, outputs, run_key)
+        choice = choose_groups(order, outputs, run_key, alignment)
         if note_ungrouped_bytes is not None:
             note_ungrouped_bytes(choice.ungrouped_bytes)
         sums = context.recorder.allows(GROUP_SUMS)

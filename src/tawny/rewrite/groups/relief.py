@@ -15,7 +15,7 @@ from typing import Final
 from tawny.memory.ordering.portfolio import Portfolio
 from tawny.rewrite.groups.memory import MemoryCheck
 from tawny.rewrite.groups.schedule import Item, PlannedUnits, UnitProblem, quick_orders
-from tawny.rewrite.groups.tables import ALIGNMENT, PLAIN, NodeTables
+from tawny.rewrite.groups.tables import PLAIN, NodeTables
 from tawny.rewrite.groups.units import GroupUnit, UnitTable
 
 LARGEST: Final = 2000
@@ -48,7 +48,7 @@ def relieve(
     least = _least_bytes(units.tables, memory, planned)
     if least >= enough:
         return items, least
-    found = quick_orders(Portfolio(UnitProblem(units, memory, alone).problem, ALIGNMENT, enough))
+    found = quick_orders(Portfolio(UnitProblem(units, memory, alone).problem, enough))
     if not found:
         return items, enough + 1
     least = found[0].peak

@@ -21,7 +21,6 @@ from tawny.memory.ordering.portfolio import (
 )
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.rewrite.groups.memory import MemoryCheck
-from tawny.rewrite.groups.tables import ALIGNMENT
 from tawny.rewrite.groups.units import GroupUnit, UnitTable
 
 Item = GroupUnit | int
@@ -229,7 +228,7 @@ class PlannedUnits:
     def fits(self, most: int) -> bool:
         """Whether an order within a peak is found, after a short search if need be."""
         if self.peak > most:
-            found = best_order(self._problem, alignment=ALIGNMENT, looks=UNLIMITED, states=STATES)
+            found = best_order(self._problem, looks=UNLIMITED, states=STATES)
             self.order, self.peak = found.sequence, found.peak
         return self.peak <= most
 
@@ -242,7 +241,7 @@ class PlannedUnits:
 
 def good_order(problem: Problem) -> tuple[OrderingModel, StepOrder]:
     """A problem as ordering sees it, and the best of the planner's orders that are found fast."""
-    portfolio = Portfolio(problem, ALIGNMENT)
+    portfolio = Portfolio(problem)
     return portfolio.model, quick_orders(portfolio)[0]
 
 

@@ -17,9 +17,6 @@ from tawny.rewrite.flow import RunKey
 from tawny.rewrite.groups.reads import inline_reads
 from tawny.shape import Shape, size, splits
 
-ALIGNMENT: Final = 64
-"""Bytes that memory is allocated in multiples of."""
-
 Fold = tuple[Shape, tuple[int, ...]]
 """A space and the axes of it that a reduction folds, the last ones."""
 
@@ -79,9 +76,11 @@ class NodeTables:
         order: Sequence[Node],
         outputs: Sequence[Node],
         run_key: RunKey | None = None,
+        alignment: int = 1,
     ) -> None:
+        """Bytes of values are rounded up to multiples of `alignment`."""
         count = len(order)
-        self.order = order
+        self.order, self._alignment = order, alignment
         self.index = {node: i for i, node in enumerate(order)}
         self.run_keys = None if run_key is None else [run_key(n) for n in order]
         """The run key of each node: nodes of different keys are in different groups."""
@@ -163,9 +162,9 @@ class NodeTables:
             self.item[i] = item = node.dtype.itemsize
             extent[i] = self.space[i] = space = nonunit(shape)
             if node.parts:
-                self.bytes[i] = sum([_align(size(s) * d.itemsize) for s, d in node.parts])
+                self.bytes[i] = sum([self._align(size(s) * d.itemsize) for s, d in node.parts])
             else:
-                self.bytes[i] = _align(prod(space) * item)
+                self.bytes[i] = self._align(prod(space) * item)
             if kind == REDUCTION:
                 kind = self._reduction_kind(i, node)
                 folds = True
@@ -209,6 +208,5 @@ class NodeTables:
                 self.row_of[i] = fold
                 return
 
-
-def _align(bytes: int) -> int:
-    return -(-bytes // ALIGNMENT) * ALIGNMENT
+    def _align(self, bytes: int) -> int:
+        return -(-bytes // self._alignment) * self._alignment

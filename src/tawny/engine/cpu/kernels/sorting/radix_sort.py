@@ -26,6 +26,7 @@ from tawny.engine.cpu.kernels.workshare import digits, worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import is_nan_bits, unsigned_key
+from tawny.pages import LINE
 
 BITS: Final = 8
 """Bits of a digit."""
@@ -40,8 +41,6 @@ MOST_SLOTS: Final = 8
 
 SHARED_ELEMENTS: Final = 1 << 12
 """Elements from which threads share the work; see `workshare`."""
-
-ALIGNMENT: Final = 64
 
 SYMBOL: Final = "radix_sort"
 
@@ -71,7 +70,7 @@ class RowVariant(NamedTuple):
 
     def buffer_bytes(self, length: int) -> int:
         """Bytes of a buffer for `length` elements."""
-        return -(-length * self.nbytes // ALIGNMENT) * ALIGNMENT
+        return -(-length * self.nbytes // LINE) * LINE
 
 
 class _RadixSortVariant(NamedTuple):
@@ -108,7 +107,7 @@ def radix_sort_kernel(
     cells = (rows, length, start, stride, result.strides[axis], slots, one, buffer_size, *outer)
     shared = rows > 1 and rows * length > SHARED_ELEMENTS
     library = _library(_RadixSortVariant(row_variant, len(others), dense))
-    return CompiledKernel(library, SYMBOL, cells, shared, max(slots * one, ALIGNMENT))
+    return CompiledKernel(library, SYMBOL, cells, shared, max(slots * one, LINE))
 
 
 @lazy_library
