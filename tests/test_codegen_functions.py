@@ -9,7 +9,7 @@ import pytest
 
 from product_harness import computed, layouts
 from tawny.engine.cpu.kernels.element import element_of
-from tawny.engine.cpu.kernels.row import Names
+from tawny.engine.cpu.kernels.kernel import Names
 from tawny.engine.cpu.products import loops, product
 from tawny.engine.cpu.products.convolution import convolution_kernel
 from tawny.engine.cpu.products.matmul import matmul_kernel

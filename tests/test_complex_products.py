@@ -11,7 +11,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as np
 from product_harness import COMPLEXES, filled
-from tawny.engine.cpu import fallbacks
+from tawny.engine.cpu import numpy_steps
 
 Product = Callable[..., Any]
 
@@ -39,7 +39,7 @@ PRODUCTS: dict[str, tuple[Product, tuple[int, ...], tuple[int, ...]]] = {
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that NumPy computes is worth a warning, which is an error here."""
-    monkeypatch.setattr(fallbacks, "NOTICEABLE", 0.0)
+    monkeypatch.setattr(numpy_steps, "NOTICEABLE", 0.0)
 
 
 def close(got: Any, want: numpy.ndarray) -> None:

@@ -10,14 +10,14 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.engine.cpu import fallbacks, kernel_table
+from tawny.engine.cpu import kernel_table, numpy_steps
 from tawny.graph import graph as graphs
 
 
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever NumPy computes is worth a word."""
-    monkeypatch.setattr(fallbacks, "NOTICEABLE", 0.0)
+    monkeypatch.setattr(numpy_steps, "NOTICEABLE", 0.0)
 
 
 @pytest.fixture

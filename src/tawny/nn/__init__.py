@@ -9,7 +9,6 @@ import sys as _sys
 import typing as _typing
 
 from tawny.nn import init as init
-from tawny.nn.flops import flops as flops
 from tawny.nn.layers.activations import Activation as Activation
 from tawny.nn.layers.activations import elu as elu
 from tawny.nn.layers.activations import gelu as gelu
@@ -92,6 +91,7 @@ from tawny.nn.module import Module as Module
 from tawny.nn.parameters import Parameter as Parameter
 from tawny.nn.parameters import State as State
 from tawny.nn.summary import Summary as Summary
+from tawny.nn.summary import flops as flops
 from tawny.nn.summary import summary as summary
 from tawny.nn.training.callbacks import History as History
 from tawny.nn.training.checkpoints import Checkpoint as Checkpoint

@@ -1,18 +1,21 @@
 """What a model is made of, as a table: layers, output shapes, parameters, multiply-adds.
 
 The model is called on variables, so that nothing is drawn and nothing is computed.
+
+As in published tables, a multiply and its add count as one, and products alone are counted: matrix
+products, contractions, correlations, convolutions and their transposes.  What is done element by
+element (activations, normalisation, pooling) is not.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from tawny.array import Array, lift, wrap
 from tawny.dtype import FLOAT32
-from tawny.nn.flops import multiply_adds
 from tawny.nn.module import Module, check_module
 from tawny.nn.parameters import BINDING, Binding, Declaration, path_text
 from tawny.node import Node, toposort, variable
@@ -185,3 +188,21 @@ def _input(given: Any) -> Any:
             return wrap(variable(None, as_shape(items, "summary"), FLOAT32))
         return map_leaves(lambda x: wrap(lift(x, "summary")), items)
     return wrap(lift(given, "summary"))
+
+
+# ---------------------------------------------------------------- multiply-adds
+
+
+def multiply_adds(nodes: Iterable[Node]) -> int:
+    """The multiply-adds of some nodes."""
+    return sum(n.op.multiply_adds(n.shape, [i.shape for i in n.inputs]) for n in nodes)
+
+
+def flops(outputs: Any) -> int:
+    """The multiply-adds it takes to compute arrays, each shared product once.
+
+    `outputs` is an array or a nested structure of arrays; of a model, what it gives:
+    `nn.flops(model(x))`, or `model.summary(shape).flops`.
+    """
+    nodes = [x.node for x in leaves(outputs) if isinstance(x, Array)]
+    return multiply_adds(toposort(nodes))

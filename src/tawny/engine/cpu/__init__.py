@@ -16,9 +16,9 @@ from tawny.engine.cpu import providers
 from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
 from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import CpuExecutable
-from tawny.engine.cpu.fallbacks import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernel_table import Kernel
+from tawny.engine.cpu.numpy_steps import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.providers import choose
 from tawny.engine.cpu.rules import (
     bodies,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tawny.engine.cpu.numpy_workspace import numpy_workspace_bytes
+from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
 from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views

@@ -6,14 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tawny.engine.gpu import draws as draws
-from tawny.engine.gpu import indexing as indexing
-from tawny.engine.gpu import movement as movement
 from tawny.engine.gpu import products as products
-from tawny.engine.gpu import windows as windows
-from tawny.engine.gpu.bodies import supports_body
 from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable
+from tawny.engine.gpu.rules import supports_body
 from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
 from tawny.engine.lowering import MachineModel

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.engine.gpu.bodies import copy_kernel
 from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.launch import STATUS, Launch
 from tawny.engine.gpu.memory import DeviceMemory, Location, as_bytes, buffer_of, fetch
+from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
 from tawny.engine.layout import StridedView
 from tawny.engine.lowering import types

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, SupportsIndex
 
-from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
-from tawny.engine.cpu.kernels.row import Names, Numbers
+from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel, Names, Numbers
 from tawny.engine.llvm.ir.builder import I64, PTR, Module
 from tawny.engine.llvm.runtime.library import Address, lazy_library
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
-from tawny.engine.cpu.kernels.row import Names, Numbers
+from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel, Names, Numbers
 from tawny.engine.cpu.products.epilogue import TileAddresses, TileEpilogue, finish
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import lanes_of

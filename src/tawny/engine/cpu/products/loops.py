@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.engine.cpu.kernels.kernel import KERNEL
-from tawny.engine.cpu.kernels.row import Names, Numbers
+from tawny.engine.cpu.kernels.kernel import KERNEL, Names, Numbers
 from tawny.engine.cpu.products.blocking import STRIP_NUMBERS
 from tawny.engine.cpu.products.sharing import offsets_of, shares, stack_size
 from tawny.engine.cpu.products.tile_code import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.elementwise import vector_lanes
-from tawny.engine.cpu.kernels.row import Numbers
+from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.blocking import Extent, Panels, cut
 from tawny.engine.cpu.products.epilogue import EpilogueCode, TileEpilogue, spill
 from tawny.engine.cpu.products.matrices import Matrices

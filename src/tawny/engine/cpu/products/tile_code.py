@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.row import Names, Numbers
+from tawny.engine.cpu.kernels.kernel import Names, Numbers
 from tawny.engine.cpu.products.blocking import STRIP_NUMBERS
 from tawny.engine.cpu.products.epilogue import TileAddresses, TileEpilogue, finish
 from tawny.engine.cpu.products.packing import Order, declare_pack

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.row import Numbers
+from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.blocking import LEAST_DEPTH, PANEL_BYTES
 from tawny.engine.cpu.products.tile import MOST_VECTORS, Walk, accumulate, widest
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode, zeros

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.row import Numbers
+from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.blocking import Blocking, Extent, Panels, cut, whole_lines
 from tawny.engine.cpu.products.epilogue import EpilogueCode, TileEpilogue
 from tawny.engine.cpu.products.geometry import Sweep

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.row import Numbers
+from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.tile_code import zeros
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Value
 from tawny.engine.llvm.vectormath.common import any_lane

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
-from tawny.engine.cpu.kernels.row import Names, Numbers
+from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel, Names, Numbers
 from tawny.engine.cpu.products.blocking import whole_lines
 from tawny.engine.cpu.products.correlation import Correlation
 from tawny.engine.cpu.products.sharing import over, shares

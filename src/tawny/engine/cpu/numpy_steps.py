@@ -1,4 +1,4 @@
-"""What is said of steps that NumPy computes though compiled code could be expected."""
+"""Steps that NumPy computes: the memory it takes beside the arena, and what is said of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Final
 
 from tawny.engine.cpu.kernel_table import NATIVE
 from tawny.engine.protocol import Task
+from tawny.engine.reference import INTO
+from tawny.engine.reference.executable import single_ufunc
+from tawny.engine.reference.kernel import WORKSPACES
+from tawny.engine.reference.workspace import bytes_of_results
 from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node
 from tawny.source import Source
@@ -16,6 +20,19 @@ NOTICEABLE: Final = 1e-3
 
 COMPILED: Final = frozenset({"float32", "float64"})
 """Dtypes for which whatever can be compiled is."""
+
+
+def numpy_workspace_bytes(node: Node) -> int:
+    """Bytes that NumPy takes while it computes a node, as far as they are known.
+
+    They are planned as scratch memory of the step.  NumPy makes a new array for each result, which
+    is then copied to its place.
+    """
+    if single_ufunc(node) is not None:
+        return 0
+    results = 0 if type(node.op) in INTO else bytes_of_results(node)
+    workspace = WORKSPACES.get(type(node.op))
+    return results + (0 if workspace is None else workspace(node))
 
 
 def warn_of_numpy(task: Task, by_numpy: Iterable[int]) -> None:

@@ -1,0 +1,208 @@
+"""How GPUs compute ops: a chapter each but for products, which are in `products.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tawny.engine.blocks import COPIED, copy_blocks
+from tawny.engine.gpu.kernels.copies import copy_launches
+from tawny.engine.gpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.gpu.kernels.indexing import gather_kernel, scatter_kernel
+from tawny.engine.gpu.kernels.pooling import PoolingMode, pooling_kernel
+from tawny.engine.gpu.kernels.random import draw_kernel
+from tawny.engine.gpu.kernels.reduction import reduction_kernel
+from tawny.engine.gpu.kernels.scan import scan_kernel
+from tawny.engine.gpu.launch import DeviceArray, GpuKernel
+from tawny.engine.gpu.table import gpu_rule, new_array
+from tawny.engine.reference.random import stream_key
+from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.body import FOLDS, Body, BodyStep
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
+from tawny.ops.cumulative import Cumulative, CumulativeProd, CumulativeSum
+from tawny.ops.fusion import Group
+from tawny.ops.indexing import COMBINE, Gather, Scatter, gather_shape
+from tawny.ops.movement import BroadcastTo, Copy, Roll
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    Pooling,
+    UpsamplingGradient,
+)
+from tawny.ops.random import Draw, Normal, Uniform
+from tawny.ops.reduction import (
+    AllTrue,
+    AnyTrue,
+    ArgMax,
+    ArgMin,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Sum,
+    Var,
+)
+from tawny.shape import broadcast_strides
+
+# -------------------------------------------------- elementwise ops, reductions and groups
+
+
+def supports_body(body: Body) -> bool:
+    """Whether one kernel computes a body on new arrays."""
+    operands = [new_array(*kind) for kind in body.operands]
+    results = [new_array(*body.type_of(r)) for r in body.results]
+    return body_kernel(body, operands, results) is not None
+
+
+def body_kernel(
+    body: Body, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """The kernel of a body of elementwise steps and reductions."""
+    folds = any(isinstance(step.op, FOLDS) for step in body.steps)
+    return (reduction_kernel if folds else elementwise_kernel)(body, operands, results)
+
+
+@gpu_rule(
+    Elementwise, Cast, Arange, Linspace, Eye, Copy, Roll, BroadcastTo,
+    Sum, Prod, Mean, Var, Max, Min, AllTrue, AnyTrue, LogSumExp, ArgMax, ArgMin,
+)  # fmt: skip
+def single(
+    op: Op, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """An op alone, as a body of one step."""
+    given = tuple([(m.shape, m.dtype) for m in operands])
+    (result,) = results
+    step = BodyStep(op, tuple(range(len(given))), result.shape, result.dtype)
+    return body_kernel(Body.of(given, (step,), (len(given),)), operands, results)
+
+
+@gpu_rule(Group)
+def group(
+    op: Group, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """What a fused group computes."""
+    return body_kernel(op.body, operands, results)
+
+
+def copy_kernel(given: DeviceArray, result: DeviceArray) -> GpuKernel:
+    """The kernel that copies an array."""
+    found = single(Copy(), (given,), (result,))
+    assert found is not None
+    return found
+
+
+# -------------------------------------------------------------------- movement and joining
+
+
+@gpu_rule(*[op for op in COPIED if op is not Roll])
+def copy(
+    op: Op, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A launch for each block."""
+    (result,) = results
+    blocks = copy_blocks(op, operands, result)
+    if blocks is None:
+        return None
+    return GpuKernel(copy_launches(blocks, result.dtype.itemsize, len(operands)))
+
+
+# ----------------------------------------------------- indexing, running sums and products
+
+
+@gpu_rule(Gather)
+def gather(
+    op: Gather, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Elements at the places the index arrays name."""
+    source, *given = operands
+    return gather_kernel(source, given, op.axes, op.place, results[0]) if given else None
+
+
+@gpu_rule(Scatter)
+def scatter(
+    op: Scatter, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A copy, and elements put into the places the index arrays name."""
+    source, value, *given = operands
+    lengths = tuple([length for _, length, _ in op.ranges])
+    part = gather_shape("scatter", lengths, op.axes, op.place, [m.shape for m in given])
+    wide = DeviceArray(part, broadcast_strides(value.shape, value.strides, part), value.dtype)
+    combine = None if op.mode == "set" else COMBINE[op.mode]
+    return scatter_kernel(source, wide, given, op.ranges, op.axes, op.place, combine, results[0])
+
+
+@gpu_rule(CumulativeSum, CumulativeProd)
+def cumulative(
+    op: Cumulative, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Each element combined with what comes before it."""
+    adds = isinstance(op, CumulativeSum)
+    combine = ELEMENTWISE["add" if adds else "multiply"]
+    first = (0.0 if adds else 1.0) if op.include_initial else None
+    return scan_kernel(combine, op.axis, first, operands[0], results[0])
+
+
+# --------------------------------------------------------------------------------- pooling
+
+
+_FORWARD: Final[dict[type[Pooling], PoolingMode]] = {
+    MaxPool: PoolingMode.MAX,
+    AvgPool: PoolingMode.MEAN,
+    MaxPoolSelect: PoolingMode.SELECT,
+}
+_BACKWARD: Final[dict[type[Pooling], PoolingMode]] = {
+    MaxPoolGradient: PoolingMode.MAX_GRADIENT,
+    AvgPoolGradient: PoolingMode.MEAN_GRADIENT,
+}
+
+
+@gpu_rule(*_FORWARD)
+def pool(
+    op: Pooling, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """What each window gives."""
+    (result,) = results
+    kind = _FORWARD[type(op)]
+    return pooling_kernel(kind, op, operands[0].shape, result.shape, operands, result)
+
+
+@gpu_rule(*_BACKWARD)
+def pool_gradient(
+    op: Pooling, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """What each element of the input gets back from the windows that see it."""
+    (result,) = results
+    if result.dtype.itemsize < 4:
+        return None
+    kind = _BACKWARD[type(op)]
+    return pooling_kernel(kind, op, result.shape, operands[-1].shape, operands, result)
+
+
+@gpu_rule(UpsamplingGradient)
+def upsampling_gradient(
+    op: UpsamplingGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Each spatial axis twice, and the sum over every second one."""
+    (given,), (result,) = operands, results
+    axes = list(zip(given.shape, given.strides, (1, *op.factors, 1), strict=True))
+    shape = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
+    strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
+    blocks = DeviceArray(shape, strides, given.dtype)
+    total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
+    step = BodyStep(total, (0,), result.shape, result.dtype)
+    return reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+
+
+# -------------------------------------------------------------------------- random numbers
+
+
+@gpu_rule(Uniform, Normal)
+def draw(op: Draw, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> GpuKernel:
+    """Numbers that depend on the seed, the run and their places alone."""
+    assert not operands
+    key = stream_key(op.seed, op.stream)
+    return draw_kernel(results[0], key, is_normal=isinstance(op, Normal))
