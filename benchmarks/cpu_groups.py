@@ -1,20 +1,17 @@
-"""Convolutions of groups of few channels and their gradients, by us and by oneDNN, in GFLOP/s.
+"""Convolutions of groups of few channels and their gradients, in GFLOP/s.
 
 python benchmarks/cpu_groups.py [--batch 1] [--rounds 10] [--ops forward input kernel]
                                 [--channels 2 4 8 16] [--sides 56 28 14 7] [--strides 1 2]
 
 Layers are those of ResNeXt, with 2 to 32 channels in a group, windows of 3 x 3 with strides 1 and 2,
 and of 5 x 5.  Each is a compiled program of one step, its inputs bound, its weights known in the
-forward direction; times are the best of interleaved rounds.  A ratio above 1 says that our kernel is
-the faster one.  What `engine/cpu/products/choice.py`
-says of groups, and `segments.py` of lengths, taps and bytes, was chosen by it.
+forward direction; times are the best of all rounds.  What `engine/cpu/products/choice.py` says of
+groups, and `group_windows.py` of segments, was chosen by it.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -22,7 +19,6 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import array_for
-from tawny.engine.cpu.providers import OPTION
 from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
 from tawny.ops.convolution import (
@@ -53,7 +49,7 @@ def aligned(shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def program(node: Node, known: Sequence[int], provider: str) -> Callable[[], object]:
+def program(node: Node, known: Sequence[int]) -> Callable[[], object]:
     """A program of one node whose operands are bound, or known."""
     inputs = [
         tnp.asarray(aligned(operand.shape))
@@ -63,9 +59,7 @@ def program(node: Node, known: Sequence[int], provider: str) -> Callable[[], obj
     ]
     variables = {f"x{n}": x for n, x in enumerate(inputs) if n not in known}
     result = array_for(make(node.op, tuple(x.node for x in inputs)))
-    os.environ[OPTION] = provider
     compiled = tw.Graph(list(variables.values()), result).compile()
-    assert ("by oneDNN" in str(compiled.plan)) == (provider == "onednn")
     compiled.set(bind=True, **{name: aligned(x.shape) for name, x in variables.items()})
     first = next(iter(variables))
 
@@ -103,8 +97,7 @@ def main() -> None:
     parser.add_argument("--strides", nargs="*", type=int, default=[1, 2])
     given = parser.parse_args()
     print(f"{tw.__name__} {tw.__version__}, {default_threads()} threads, batch {given.batch}")
-    print("GFLOP/s: our own, ratio".ljust(32) + "".join(f"{op:>16}" for op in given.ops))
-    ratios: dict[str, list[float]] = {op: [] for op in given.ops}
+    print("GFLOP/s".ljust(32) + "".join(f"{op:>10}" for op in given.ops))
     for side, all_, taps, stride in LAYERS:
         if side not in given.sides or stride not in given.strides:
             continue
@@ -113,18 +106,15 @@ def main() -> None:
             operations, shown = found["forward"].cost().operations, ""
             for op in given.ops:
                 known = (1,) if op == "forward" else ()
-                calls = {which: program(found[op], known, which) for which in ("own", "onednn")}
                 often = max(1, int(1e7 / operations))
-                timed = interleaved(calls, rounds=given.rounds, calls=often)
-                ratio = timed["onednn"].best / timed["own"].best
-                ratios[op].append(ratio)
-                shown += f"{operations / timed['own'].best / 1e9:>9.1f}{ratio:>7.2f}"
+                timed = interleaved(
+                    {op: program(found[op], known)}, rounds=given.rounds, calls=often
+                )
+                shown += f"{operations / timed[op].best / 1e9:>10.1f}"
             print(
                 f"{f'{side}x{side}x{all_} by {taps}x{taps}x{each} / {stride}':<32}{shown}",
                 flush=True,
             )
-    means = [math.exp(sum(map(math.log, r)) / len(r)) for r in ratios.values()]
-    print("geometric mean".ljust(32) + "".join(f"{mean:>16.2f}" for mean in means))
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def digest(things: Any) -> str:
 def digests(case: Case) -> dict[str, str]:
     """For each stage of a program a digest."""
     import tawny as tw
-    from tawny.engine.cpu.providers import kernel_alone
+    from tawny.engine.cpu.kernel_table import kernel_alone
     from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
     from tawny.node import toposort
 

@@ -139,7 +139,7 @@ print(*sys.modules)
 
 RARE = (
     "concurrent.futures decimal html json logging shutil signal subprocess tempfile "
-    "tawny.engine.cpu.onednn tawny.graph.report.dot tawny.graph.saving tawny.graph.report.svg "
+    "tawny.graph.report.dot tawny.graph.saving tawny.graph.report.svg "
     "tawny.memory.recompute.eviction tawny.memory.recompute.search"
 )
 

@@ -13,7 +13,6 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.configuration import SETTINGS
-from tawny.engine.cpu.providers import Provider, provider
 from tawny.engine.cpu.threads.pool import default_threads
 from tawny.engine.llvm.runtime.directory import cache_directory
 from tawny.engine.llvm.runtime.host import INSTRUCTION_SETS
@@ -39,18 +38,16 @@ def test_settings_take_the_place_of_the_environment(
     assert (tw.config.threads, tw.config.cache) == (3, "off")
     tw.config.threads = np.int64(2)
     assert (tw.config.threads, default_threads()) == (2, 2)
-    with tw.config(threads=1, cache=tmp_path, provider="own", debug=True) as config:
+    with tw.config(threads=1, cache=tmp_path, debug=True) as config:
         assert config is tw.config
         assert (config.threads, default_threads()) == (1, 1)
         assert config.cache == cache_directory() == tmp_path
-        assert (config.provider, provider()) == ("own", Provider.OWN)
         assert config.debug is is_debugging() is True
         with tw.config(threads=4):
             assert default_threads() == 4
         assert default_threads() == 1
-        tw.config.provider = "auto"
+        tw.config.cache = "off"
     assert (tw.config.threads, default_threads()) == (2, 2)
-    assert tw.config.provider is None
     assert tw.config.debug is None
     assert not is_debugging()
     assert cache_directory() is None
@@ -77,11 +74,10 @@ WRONG = {
     r"threads is 0; it must be at least 1": {"threads": 0},
     r"cache is 3; accepted: a directory, or 'off'": {"cache": 3},
     r"cache is ['\"].*pyproject.toml['\"], which is no directory": {"cache": "pyproject.toml"},
-    r"provider is 'mkl'; accepted: 'auto', 'own', 'onednn'": {"provider": "mkl"},
     r"isa is 'mmx'; accepted: 'avx512', 'avx2', 'sse2'": {"isa": "mmx"},
     r"isa must be set before the first program is compiled": {"isa": "avx2"},
     r"debug is 1; accepted: True, False": {"debug": 1},
-    r"unknown setting 'thread'; accepted: threads, cache, provider, isa, debug": {"thread": 1},
+    r"unknown setting 'thread'; accepted: threads, cache, isa, debug": {"thread": 1},
 }
 
 

@@ -15,8 +15,8 @@ import tawny.numpy as tnp
 from cases import Case, parts
 from tawny.array import Array
 from tawny.engine.cpu.bands import scratch_of
+from tawny.engine.cpu.kernel_table import kernel_alone
 from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
-from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.lowering import lower
 from tawny.node import Node
 from tawny.ops.delay import Delay

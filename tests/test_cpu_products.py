@@ -95,7 +95,6 @@ def test_known_weights_are_packed_once_where_every_run_would_have_to():
 
 
 def test_plans_count_what_is_arranged_before_the_run(monkeypatch):
-    monkeypatch.setenv("TAWNY_PROVIDER", "own")
     monkeypatch.setenv("TAWNY_THREADS", "3")
     monkeypatch.setattr("tawny.engine.cpu.kernel_table._ANSWERS", {})
     x = tw.var("x", shape=(1, 12, 12, 32), dtype="float32")

@@ -6,6 +6,7 @@ What is checked is a short list of shapes; `docs/design.md` has the glossary.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -125,5 +126,46 @@ def test_docstrings_stand_for_themselves() -> None:
         for path, tree in modules().items()
         for node, text in documented(tree)
         if PHRASES.search(text)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+def identifiers() -> set[str]:
+    """Every name that the source uses or defines."""
+    found: set[str] = set(dir(builtins))
+    for tree in modules().values():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                    found.add(name)
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    found.add(name)
+                case ast.alias(name=name):
+                    found.update(name.split("."))
+                case _:
+                    pass
+    return found
+
+
+def exists(quoted: str, known: set[str]) -> bool:
+    """Whether a class, a module or a file that a docstring names is there; so is all else."""
+    if re.fullmatch(r"[A-Z][a-z]\w*(\(.*\))?", quoted):
+        return quoted.partition("(")[0] in known
+    if re.fullmatch(r"(benchmarks|tests|docs|engine|graph)/[\w/]+\.\w+( .*)?", quoted):
+        path = quoted.partition(" ")[0]
+        return (SOURCE.parents[1] / path).exists() or (SOURCE / path).exists()
+    if re.fullmatch(r"tawny(\.\w+)+", quoted):
+        return all(part in known or list(SOURCE.rglob(f"{part}*")) for part in quoted.split("."))
+    return True
+
+
+def test_docstrings_name_what_there_is() -> None:
+    known = identifiers()
+    bad = [
+        f"{where(path, node)}: `{quoted}`"
+        for path, tree in modules().items()
+        for node, text in documented(tree)
+        for quoted in re.findall(r"`([^`\n]+)`", text)
+        if not exists(quoted, known)
     ]
     assert not bad, "\n".join(bad)

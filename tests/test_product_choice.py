@@ -22,7 +22,6 @@ from tawny.engine.cpu.products.choice import (
     choose_convolution,
     choose_kernel_gradient,
     choose_product,
-    is_faster_by_onednn,
     prepares_kernel,
     prepares_matrix,
 )
@@ -262,22 +261,3 @@ def test_only_real_floating_point_numbers_are_transformed(dtype: str) -> None:
     sweep = replace(case.sweep, a_step=item, b_column=item, b_row=64 * item)
     expected = "WINOGRAD" if dtype == "float64" else "WINDOWS"
     assert choose_convolution(ConvolutionCase(element, sweep)).name == expected
-
-
-# ----------------------------------------------------------------------- oneDNN
-
-
-@pytest.mark.parametrize(
-    ("layer", "expected"),
-    [
-        (Layer(56, 256, 256, 3, 2, groups=32), True),
-        (Layer(56, 256, 256, 3, groups=32), False),
-        (Layer(56, 128, 128, 3, 2, groups=32), False),
-        (Layer(14, 256, 256, 3, 2, groups=32), False),
-        (Layer(56, 256, 256, 1, 2, groups=32), False),
-        (Layer(56, 64, 64, 3, 2), False),
-    ],
-)
-def test_onednn_is_taken_for_strided_groups_of_eight(layer: Layer, expected: bool) -> None:
-    _, kernel, result = layer.shapes
-    assert is_faster_by_onednn(Convolution(**layer.geometry), kernel, result) is expected

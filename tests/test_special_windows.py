@@ -18,7 +18,6 @@ import naive_windows as naive
 import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import poisoned
-from onednn_harness import by_onednn, missing, needs_onednn
 from product_harness import FLOATS, called, layouts
 from tawny.engine.cpu.products import blocking, choice, convolution, winograd
 from tawny.engine.cpu.products.convolution import (
@@ -26,7 +25,6 @@ from tawny.engine.cpu.products.convolution import (
     input_gradient_kernel,
     kernel_gradient_kernel,
 )
-from tawny.engine.cpu.providers import OPTION
 from tawny.engine.reference.kernel import KERNELS
 from tawny.ops.convolution import (
     Convolution,
@@ -35,7 +33,6 @@ from tawny.ops.convolution import (
 )
 
 WORKERS = 2
-HAS_ONEDNN = missing() is None
 
 
 @dataclass(frozen=True)
@@ -307,20 +304,9 @@ def test_special_values_reach_what_sees_them(case, used, cuts):
             for number, (code, preparation) in enumerate(kernels):
                 operands = given if preparation is None else [given[0], preparation(given[1])]
                 answers[f"native {number}"] = native(code, operands, shape, case.dtype)
-            theirs = by_onednn(op, *given) if HAS_ONEDNN and case.dtype == np.float32 else None
-            if theirs is not None:
-                answers["oneDNN"] = theirs
             for name, got in answers.items():
                 agree(got, want, scale, f"{type(op).__name__} by {name}, {words}")
     assert (max(slices, default=1) > 1) == ("slices" in case.name)
-
-
-@needs_onednn
-def test_onednn_is_not_asked_where_it_multiplies_padding():
-    x, kernel = np.ones((1, 3, 3, 4), np.float32), np.ones((2, 2, 4, 7), np.float32)
-    far, near = ((4, 4), (4, 4)), ((1, 1), (1, 1))
-    assert by_onednn(Convolution((1, 1), far, (1, 1), 1), x, kernel) is None
-    assert by_onednn(Convolution((1, 1), near, (1, 1), 1), x, kernel) is not None
 
 
 # -------------------------------------------------------------------- epilogues
@@ -380,14 +366,9 @@ def pooled(shape, window, options):
     )
 
 
-@pytest.mark.parametrize("provider", ["own", "onednn", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize(("shape", "window", "options"), POOLS)
-def test_pooling_takes_special_values_from_its_windows_alone(
-    shape, window, options, provider, monkeypatch
-):
-    engine = "reference" if provider == "reference" else "cpu"
-    if engine == "cpu":
-        monkeypatch.setenv(OPTION, provider)
+def test_pooling_takes_special_values_from_its_windows_alone(shape, window, options, engine):
     rng = np.random.default_rng(3)
     for shapes, function, witness in pooled(shape, window, options):
         arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]

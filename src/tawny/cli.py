@@ -15,7 +15,6 @@ from typing import Final
 
 from tawny import __version__, load
 from tawny.engine.cpu import unavailable
-from tawny.engine.cpu.providers import describe_provider
 from tawny.engine.cpu.threads.pool import default_threads, processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.compiler import llvm
@@ -74,7 +73,6 @@ def doctor() -> Iterator[tuple[str, str]]:
     yield "processor", _processor(reason)
     if reason is None:
         yield "engine", "cpu: compiled kernels; NumPy where an operation has none"
-        yield "products", describe_provider()
     else:
         yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
     yield "threads", _threads()

@@ -88,12 +88,6 @@ SETTINGS: Final = {
         _directory,
         _read_directory,
     ),
-    "provider": Setting(
-        "TAWNY_PROVIDER",
-        'whose kernels compute products: "auto", "own", "onednn"',
-        _choice("provider", "auto", "own", "onednn"),
-        str,
-    ),
     "isa": Setting("TAWNY_ISA", "the greatest instruction set to use", _instructions, str),
     "debug": Setting(
         "TAWNY_DEBUG",
@@ -120,7 +114,6 @@ class Config:
 
     threads: int | None
     cache: Path | str | None
-    provider: str | None
     isa: str | None
     debug: bool | None
 

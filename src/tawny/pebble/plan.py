@@ -2,8 +2,8 @@
 
 Vertices are the values that have memory of their own in the arena (roots, by index); views share
 their root's pebble, and resident values are no vertices.  A pebble weighs the bytes of its value.
-The scratch memory of step s is a vertex of its own, `Work(s)`, pebbled while the step runs; it
-counts in the time of a strategy as the values do.
+The scratch memory of step s is a vertex of its own, `StepVertex(s)`, pebbled while the step runs;
+it counts in the time of a strategy as the values do.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def from_schedule(schedule: Schedule) -> Pebbling:
 
     Several outputs of one step are pebbled one after the other, those in place last.  Where a run
     writes two outputs over two inputs, the second cannot ask for the input that the first has
-    overwritten: `Work(step)`, pebbled before both, asks for all inputs in its stead.
+    overwritten: `StepVertex(step)`, pebbled before both, asks for all inputs in its stead.
     """
     problem, end = schedule.problem, len(schedule.sequence)
     taken = _overwritten_roots(schedule)

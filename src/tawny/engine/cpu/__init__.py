@@ -12,14 +12,12 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.engine.cpu import providers
 from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
 from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernel_table import Kernel
+from tawny.engine.cpu.kernel_table import Kernel, choose, kernel_alone
 from tawny.engine.cpu.numpy_steps import warn_of_engine, warn_of_numpy
-from tawny.engine.cpu.providers import choose
 from tawny.engine.cpu.rules import (
     bodies,
     factorisation,
@@ -111,9 +109,7 @@ class CpuEngine:
         return TINY
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
-        """Where there is a kernel, unless products are to be oneDNN's."""
-        if providers.provider() is providers.Provider.ONEDNN:
-            return False
+        """Where there is a kernel."""
         return self._kernel(make(op, tuple(operands))) is not None
 
     def supports_bands(self, node: Node) -> bool:
@@ -178,7 +174,6 @@ class CpuEngine:
         kernels = [(node, self._kernel(node, count)) for node in listed]
         left = Counter(node.name for node, kernel in kernels if kernel is None)
         native = f"cpu: {len(steps) - left.total()} of {len(steps)} steps compiled"
-        native += providers.account(kernels)
         prepared = {
             (node.inputs[number], made): made.nbytes
             for node, kernel in kernels
@@ -202,7 +197,7 @@ class CpuEngine:
     def _kernel(self, node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
         if not _compiles():
             return None
-        return providers.kernel_alone(node, threads)
+        return kernel_alone(node, threads)
 
 
 ENGINE: Final = CpuEngine()

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from tawny.engine.cpu.kernel_table import kernel_alone
 from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
-from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views
 from tawny.engine.lowering import PROCESSOR, is_leaf, lower, overwrites, with_scratch

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, SupportsIndex, TypeVar, final
 
 from tawny.engine.cpu.products.preparation import Preparation as Preparation
-from tawny.engine.layout import Memory
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.layout import Memory, Views, contiguous
 from tawny.engine.llvm.runtime.library import Library, MachineCode
+from tawny.engine.lowering import types
 from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node
 from tawny.op import Op
@@ -47,8 +49,6 @@ class Kernel:
     drawn: bool = False
     """Whether its last parameter, or the one before it if that says of failure, is the number of
     the run."""
-    provider: str = ""
-    """The library that computes, where it is not our own code alone."""
 
 
 NativeRule = Callable[[Node, Sequence[Memory], Sequence[Memory]], Kernel | None]
@@ -180,6 +180,21 @@ def kernel_for(
     if len(_ANSWERS) > MOST:
         _forget()
     return kernel
+
+
+def kernel_alone(node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
+    """The kernel that computes a node whose results lie as new arrays would."""
+    choice = choose(node, threads)
+    return None if choice is None else choice.kernel
+
+
+def choose(node: Node, threads: int, views: Views | None = None) -> Choice | None:
+    """The kernel that computes a node whose results lie as new arrays would, and what it is for."""
+    views = Views() if views is None else views
+    operands = tuple([views(source).memory for source in node.inputs])
+    results = tuple([contiguous(*kind) for kind in types(node)])
+    kernel = kernel_for(node, operands, results, threads)
+    return None if kernel is None else Choice(node, operands, results, kernel)
 
 
 def _forget() -> None:

@@ -14,10 +14,9 @@ from tawny.dtype import DType
 from tawny.engine.blocks import whole_block
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
-from tawny.engine.cpu.kernel_table import Kernel, Preparation
+from tawny.engine.cpu.kernel_table import Kernel, Preparation, kernel_for
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
-from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
@@ -194,7 +193,7 @@ class Table(Unique):
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
             operands = tuple([s.memory for s in seen])
-            self._kernels[step] = kernel_of(node, operands, results, self._task.threads)
+            self._kernels[step] = kernel_for(node, operands, results, self._task.threads)
         kernel = self._kernels[step]
         if kernel is None:
             return

@@ -155,7 +155,7 @@ def _anchors(
     needs: Sequence[tuple[int, ...]],
     again: Sequence[bool],
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """The fields `anchors` and `anchor_bits` of `Tables`."""
+    """The fields `anchors` and `anchor_bits` of `RecomputeTables`."""
     found = [0] * len(problem.values)
     bits: dict[int, int] = {}
     for s in topological_order(problem):

@@ -1,4 +1,7 @@
-"""What grouping knows of each node of an order, by its place: loops, memory, who reads it."""
+"""What grouping knows of each node of an order, by its place: loops, memory, who reads it.
+
+Nodes that may run as one kernel are a *unit*, which becomes a group.
+"""
 
 from __future__ import annotations
 

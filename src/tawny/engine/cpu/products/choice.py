@@ -1,8 +1,8 @@
 """Which algorithm computes a product: tables of conditions, of which the first that holds decides.
 
 `choose_product`, `choose_convolution` and `choose_kernel_gradient` read a table each.  Nothing else
-in the engine chooses between algorithms: kernels say how to compute, not when.  `is_in_pieces` and
-`is_faster_by_onednn` decide for groups that use a product up, and between us and oneDNN.
+in the engine chooses between algorithms: kernels say how to compute, not when.  `is_in_pieces`
+decides for groups that use a product up.
 
 Constants name the benchmark that set them.  No choice depends on the number of threads, since
 algorithms differ in how they round.
@@ -32,8 +32,6 @@ from tawny.engine.cpu.products.tile import tallest, widest
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.cpu.products.winograd_direct import MOST_CHANNELS
 from tawny.engine.llvm.scalar.bodies import ElementCode
-from tawny.ops.convolution import ConvolutionOp
-from tawny.shape import Shape
 
 A = TypeVar("A")
 C = TypeVar("C")
@@ -412,32 +410,4 @@ def is_in_pieces(
         and (prepared or right <= PIECE_BYTES)
         and 1 < pieces <= MOST_PIECES
         and pieces * min(tallest(pieces), extent.rows) >= PIECE_SUMS
-    )
-
-
-# ----------------------------------------------------------------------- oneDNN
-
-ONEDNN_CHANNELS: Final = 8
-ONEDNN_POSITIONS: Final = 14 * 14
-"""For fewer positions, changing to the threads of OpenMP and back, 20 us, costs the gain."""
-
-
-def is_faster_by_onednn(op: ConvolutionOp, kernel: Shape, gradient: Shape) -> bool:
-    """Whether oneDNN is faster for the gradient of a convolution's input.
-
-    It is for strides and groups of 8 channels, from 14 by 14 positions on: 1.05 to 1.2 times as
-    fast, by `benchmarks/cpu_providers.py others`.  Elsewhere it is ahead by 0 to 0.25 (three axes,
-    strided batches, the first layers of networks, groups of 16 channels) or not always, or behind:
-    0.07 to 0.7 times as fast for groups of 2 to 4 channels, 0.5 to 0.65 times for nine taps with
-    stride 1, 0.4 to 0.7 times for small matrices.  Its gradients of kernels depend on the number of
-    threads.  What it is chosen for gave the same bits on any number of threads, wherever that was
-    tried.
-    """
-    *window, channels, _ = kernel
-    return (
-        op.groups > 1
-        and max(op.strides) > 1
-        and channels == ONEDNN_CHANNELS
-        and math.prod(window) > 1
-        and math.prod(gradient[1:-1]) >= ONEDNN_POSITIONS
     )

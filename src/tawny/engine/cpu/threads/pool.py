@@ -29,7 +29,6 @@ from tawny.engine.cpu.threads.pool_code import (
     PART,
     PENDING,
     PLACES,
-    RESTING,
     SETTLE,
     SLEEP,
     SLEEPING,
@@ -74,11 +73,6 @@ class Pool(Unique):
         self._sleeping: Sleeping | None = None
         self._set(ENTER, pool_library().address("pool_enter"))
         self._set(THREADS, 1)
-
-    @property
-    def resting(self) -> int:
-        """The address of a counter; while it is not 0, idle workers sleep at once."""
-        return self.state + RESTING
 
     def start(self) -> None:
         """Make the workers; where they could not sleep, the caller works alone."""
@@ -134,7 +128,7 @@ class Pool(Unique):
 
     def forget(self) -> None:
         """Begin anew, in a process that has the memory but not the workers."""
-        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP, RESTING, PLACES):
+        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP, PLACES):
             self._set(field, 0)
         self._set(THREADS, 1)
         self._workers = []

@@ -21,7 +21,7 @@ EPOCH: Final = TICKET + 4 * (sys.byteorder == "little")
 """The upper half of the ticket: the number of the work, for which workers wait."""
 
 FUNCTION, ROW = TASK, TASK + 8
-ENTER, THREADS, SPINS, SLEEP, WAKE, MEANS, STOP, RESTING = range(FIXED, FIXED + LINE, 8)
+ENTER, THREADS, SPINS, SLEEP, WAKE, MEANS, STOP = range(FIXED, FIXED + 56, 8)
 PLACES, PART, SETTLE = range(FIXED + LINE, FIXED + LINE + 24, 8)
 """What parts threads, and the functions that do; null where threads stay where they are."""
 
@@ -66,7 +66,7 @@ def _write_system(module: Module) -> None:
 def _write_changed(module: Module) -> None:
     """`changed`: wait until the word at a place is not a value: spin, then sleep; gives the word.
 
-    Sleepers are counted.  Nobody spins while threads of another library are at work.
+    Sleepers are counted.
     """
     given = {"pool": PTR, "place": PTR, "value": I32, "sleepers": PTR}
     with module.function("changed", given, I32, internal=True, attributes="noinline") as f:
@@ -84,9 +84,7 @@ def _write_changed(module: Module) -> None:
             return [f.constant(I64, 0)]
 
         def wait(turn: Value) -> list[Value]:
-            others = f.load_atomic(I64, f.offset(pool, RESTING), "monotonic").differs(0)
-            going = turn.unsigned_below(f.select(others, 0, spins))
-            return f.either(going, lambda: spin(turn), sleep)
+            return f.either(turn.unsigned_below(spins), lambda: spin(turn), sleep)
 
         with f.repeat(f.constant(I64, 0)) as look:
             turn, now = look.carried[0], f.load_atomic(I32, place, "acquire")

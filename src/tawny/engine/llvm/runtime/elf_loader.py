@@ -2,8 +2,8 @@
 
 No page can be written and executed at the same time.  Objects share mappings, each in pages of its
 own, which another takes when it is gone.  Only Linux on x86-64 is known here; elsewhere
-`RefusedError` says so, and LLVM's linker is asked.  Where the system allows no pages for code, LLVM
-is not asked: it would end the process.
+`UnsupportedObjectError` says so, and LLVM's linker is asked.  Where the system allows no pages for
+code, LLVM is not asked: it would end the process.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""oneDNN as a second provider of kernels: products, convolutions, pooling."""
