@@ -56,7 +56,7 @@ def roofline(name: str) -> Problem:
         )
         for step in problem.steps
     ]
-    return Problem(problem.values, tuple(steps))
+    return Problem(problem.values, tuple(steps), problem.alignment)
 
 
 def check(layout: ArenaLayout) -> None:

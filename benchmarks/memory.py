@@ -163,7 +163,7 @@ def generated(kind: str, count: int) -> Problem:
             sizes[made] = sizes[v]
     read_at_all = {v for step in steps for v in step.inputs}
     values = [PlanValue(sizes[v], kept=v not in read_at_all) for v in range(len(steps))]
-    return Problem(tuple(values), tuple(steps))
+    return Problem(tuple(values), tuple(steps), 64)
 
 
 def large() -> Iterator[str]:

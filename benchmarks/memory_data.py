@@ -51,7 +51,7 @@ def graph(name: str) -> Problem:
                     label=node["op"],
                 )
             )
-    return Problem(tuple(values), tuple(steps))
+    return Problem(tuple(values), tuple(steps), 64)
 
 
 def trace(folder: str, name: str) -> list[Storage]:
