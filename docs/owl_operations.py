@@ -188,7 +188,7 @@ _REST: Final[dict[str, str]] = {
     "Draw": "tw.random.choice(x, 2, axis=0)",
     "Map": "tw.map_elements(lambda v: v + 1, x)",
     "Fold": "tw.fold(lambda total, v: total + v, x, axis=0, initial=0.0)",
-    "Scan": "tw.scan(lambda total, v: total + v, x, axis=1)",
+    "Scan": "np.scan(lambda total, v: total + v, x, axis=1)",
     "Delay": "tw.delay(numpy.cbrt, x)",
     "DelayArray": "tw.delay(numpy.dot, x, n, shape=(3, 2))",
     "LazyPrint": "tw.lazy_print(x, file=quiet)",

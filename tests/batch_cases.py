@@ -34,6 +34,10 @@ BOXES = np.sort(RNG.uniform(0, 1, (6, 2, 2)), axis=1).reshape(6, 4)
 KERNEL = RNG.uniform(-1, 1, (3, 2, 4))
 
 MORE: list[tuple[Any, list[np.ndarray]]] = [
+    (lambda h, x, w: tw.scan(lambda c, r: (tnp.tanh(c @ w + r), (c * r, r)), h, x, reverse=True)[1],
+     [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (4, 3)), RNG.uniform(-1, 1, (3, 3))]),
+    (lambda h, x: tw.scan(lambda c, r: ((c[0] + 1, c[1] * r), c[0]), (0.0, h), x)[0][1],
+     [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (4, 3))]),
     (lambda x, k: tw.vjp(lambda a, b: tnp.conv1d(a, b, padding="SAME"), x, k)[1](x @ np.ones((2, 4))),
      [RNG.uniform(-1, 1, (2, 5, 2)), KERNEL]),
     (lambda x, k: tw.vjp(lambda a, b: tnp.conv1d(a, b, strides=2, groups=2), x, k)[1](np.ones((2, 3, 4))),

@@ -385,7 +385,7 @@ def step_delay(b: Builder) -> Array:
     if choice == 1:
         return tw.fold(_later, x, axis=b.axis(x), pure=pure)
     if choice == 2:
-        return tw.scan(_later, x, axis=b.axis(x), pure=pure)
+        return tnp.scan(_later, x, axis=b.axis(x), pure=pure)
     return tw.delay(_doubled, x, pure=pure)
 
 

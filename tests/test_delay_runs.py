@@ -228,7 +228,7 @@ def test_every_kind_of_user_function_says_when_it_runs() -> None:
         tw.delay(np.sin, x),
         tw.map_elements(abs, x),
         tw.fold(max, x),
-        tw.scan(max, x),
+        tnp.scan(max, x),
         tw.lazy_print(x),
         tw.delay(np.sin, x, always=True),
     ]

@@ -43,13 +43,14 @@ from tawny.graph.graph import optimise as optimise
 from tawny.graph.jit import jit as jit
 from tawny.graph.largest import largest as largest
 from tawny.graph.program import Program as Program
+from tawny.loops.functions import fori_loop as fori_loop
+from tawny.loops.functions import scan as scan
 from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
 from tawny.ops.creation import var as var
 from tawny.ops.delay import delay as delay
 from tawny.ops.delay import fold as fold
 from tawny.ops.delay import lazy_print as lazy_print
 from tawny.ops.delay import map_elements as map_elements
-from tawny.ops.delay import scan as scan
 from tawny.ops.differentiation import stop_gradient as stop_gradient
 from tawny.scopes import scope as scope
 

@@ -61,6 +61,14 @@ class Part(Op, name="part", gradient=Gradient.LINEAR, oracle="operator.getitem")
         return ViewStrides(0, tuple(strides))
 
 
+_serials: Final = count()
+
+
+def next_serial() -> int:
+    """A number greater than the serials of all nodes there are, and less than those of others."""
+    return next(_serials)
+
+
 _SOURCES: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("sources", default=None)
 
 
@@ -100,6 +108,7 @@ class Node(Unique):
         "known",
         "op",
         "parts",
+        "serial",
         "shape",
         "sources",
         "value",
@@ -120,6 +129,8 @@ class Node(Unique):
     """The value, once it is known and somebody asked for it."""
     handle: weakref.ref[Array] | None
     """The `Array` by which the user holds this node."""
+    serial: int
+    """Nodes made later have greater ones."""
 
     def __init__(
         self,
@@ -153,6 +164,7 @@ class Node(Unique):
         self.volatile = volatile
         self.value = value
         self.handle = None
+        self.serial = next(_serials)
 
     @property
     def name(self) -> str:
@@ -290,6 +302,7 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     new.parts = node.parts
     new.sources = node.sources
     new.value = new.handle = None
+    new.serial = next(_serials)
     impure = volatile = node.volatile and op.facts().impure
     known = True
     for source in inputs:

@@ -436,11 +436,12 @@ class Op:
         del shape, operands, rows
         return None
 
-    def batch(self, operands: Sequence[BatchOperand]) -> Node | None:
+    def batch(self, operands: Sequence[BatchOperand]) -> Node | Sequence[Node] | None:
         """The op applied to a batch at once: a node of as many results along a new axis 0.
 
         At least one operand is batched; those that are have the batch along axis 0, before the axes
-        the op knows of, and all of the same size.  Of an op with several results each has the axis.
+        the op knows of, and all of the same size.  Of an op with several results each has the axis;
+        they may also be given as a list of nodes.
         None where there is no such node, as by default: the op is then applied to each of the
         batch by itself.  Rows of the elementwise table need no rule.
         """

@@ -67,6 +67,8 @@ def _apply(node: Node, operands: Sequence[BatchOperand]) -> Sequence[Node]:
     found = node.op.batch(operands)
     if found is None:
         return _apply_to_each(node, operands)
+    if not isinstance(found, Node):
+        return found
     return [part(found, i) for i in range(len(found.parts))] if node.parts else [found]
 
 

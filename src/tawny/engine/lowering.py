@@ -14,6 +14,7 @@ from tawny.op import Cost, Elementwise, Op, Type, overwritable_operands
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fusion import Group, ProductGroup
+from tawny.ops.loops import BodyOp, ScanLoop
 from tawny.ops.movement import Reshape
 from tawny.shape import size, splits
 
@@ -247,6 +248,10 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
 
 def seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
+    op = node.op
+    if isinstance(op, ScanLoop):
+        steps = [n for n in op.body.steps if not is_leaf(n)]
+        return machine.overhead + op.length * sum([seconds(n, machine) for n in steps])
     return machine.seconds(_profile_of(node).cost)
 
 
@@ -265,7 +270,7 @@ class _OpProfile(NamedTuple):
 def _profile_of(node: Node) -> _OpProfile:
     op = node.op
     asked = (
-        _op_profile if isinstance(op, Delay) else _cached_profile
+        _op_profile if isinstance(op, (Delay, BodyOp)) else _cached_profile
     )  # users' functions are not held
     return asked(op, (node.shape, node.dtype), tuple([(i.shape, i.dtype) for i in node.inputs]))
 
@@ -284,6 +289,8 @@ def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[i
         return op.overwrites()
     if isinstance(op, Bands):
         return () if op.may_fail(made[1]) else op.overwrites()
+    if isinstance(op, ScanLoop):
+        return op.overwrites()
     return [(p, 0) for p in overwritable_operands(op, made, given)]
 
 
@@ -295,13 +302,13 @@ def _step(
     scratch: Callable[[Node], int] | None,
     machine: MachineModel,
 ) -> PlanStep:
-    op, inputs, (cost, over) = node.op, node.inputs, _profile_of(node)
+    op, inputs, over = node.op, node.inputs, overwrites(node)
     return PlanStep(
         tuple([values[i, 0] for i in inputs]),
         made,
         tuple([pair for pair in over if inputs[pair[0]] not in strided]),
         0 if scratch is None else scratch(node),
-        machine.seconds(cost),
+        seconds(node, machine),
         not (isinstance(op, Delay) and op.facts().impure),
         node,
     )

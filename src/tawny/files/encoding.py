@@ -6,11 +6,13 @@ is refused, and a type that has no form here cannot be written.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import math
 import types
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -19,14 +21,17 @@ from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.files.functions import registered_function, registered_name
 from tawny.files.op_checks import MalformedError, check_op
+from tawny.files.places import read_source, write_source
 from tawny.files.reading import MAX_RANK, Json, excerpt, is_natural
-from tawny.node import Constant, Part, Variable
+from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, source_scope
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
 from tawny.ops.body import Body, BodyStep
 from tawny.ops.delay import Delay, UserObject
 from tawny.ops.fusion import Group
+from tawny.ops.loops import BodyOp
 from tawny.ops.random import Draw
-from tawny.shape import Shape
+from tawny.ops.subgraph import Subgraph
+from tawny.shape import Shape, size
 
 _DTYPES: Final = {str(d): d for d in dt.DTYPES}
 _NAMES: Final = {d: name for name, d in _DTYPES.items()}
@@ -117,6 +122,8 @@ def encode(value: Any, kind: Any) -> Json:
         return _encode_held(value)
     elif kind is Body:
         return _encode_body(value)
+    elif kind is Subgraph:
+        return _encode_subgraph(value)
     elif isinstance(kind, type):
         return _encode_plain(value.item() if isinstance(value, np.generic) else value, kind)
     raise _no_form(value, kind)
@@ -154,6 +161,8 @@ def decode(data: Json, kind: Any) -> Any:
         return _decode_held(data)
     elif kind is Body:
         return _decode_body(data)
+    elif kind is Subgraph:
+        return _decode_subgraph(data)
     elif isinstance(kind, type):
         return _decode_plain(data, kind)
     raise _mismatch(data, kind)
@@ -344,7 +353,7 @@ def _decode_body(data: Json) -> Body:
     return Body.of(tuple(values[:count]), tuple(steps), tuple(results))
 
 
-_NO_STEPS: Final = (Constant, Variable, Part, Delay, Draw, Group)
+_NO_STEPS: Final = (Constant, Variable, Part, Delay, Draw, Group, BodyOp)
 
 
 def _decode_step(record: Json, values: Sequence[Type]) -> BodyStep:
@@ -363,3 +372,117 @@ def _decode_step(record: Json, values: Sequence[Type]) -> BodyStep:
             f"{op.facts().name} gives {dtype}{list(shape)}, not {excerpt(rest['type'])}"
         )
     return BodyStep(op, tuple(inputs), shape, dtype)
+
+
+# ----------------------------------------------------------------- subgraphs
+
+
+def _encode_subgraph(graph: Subgraph) -> Json:
+    """Arguments by their types, then each node with the numbers of its inputs."""
+    number: dict[Node, int] = {}
+    for argument in graph.arguments:
+        number[argument] = len(number)
+    records: list[Json] = []
+    for node in graph.order:
+        if node not in number:
+            records.append(_encode_node(node, [number[i] for i in node.inputs]))
+            number[node] = len(number)
+    return {
+        "arguments": [encode_type(t) for t in graph.types],
+        "nodes": records,
+        "results": [number[r] for r in graph.results],
+    }
+
+
+def _encode_node(node: Node, inputs: list[int]) -> Json:
+    check_op(node.op, [(i.shape, i.dtype) for i in node.inputs])
+    types = node.parts or ((node.shape, node.dtype),)
+    record = {**encode_op(node.op), "inputs": cast("Json", inputs)}
+    record["types"] = [encode_type(t) for t in types]
+    if type(node.op) is Constant:
+        assert node.value is not None
+        record["value"] = base64.b64encode(node.value.tobytes()).decode("ascii")
+    if node.sources:
+        record["at"] = [write_source(source) for source in node.sources]
+    return record
+
+
+MAX_DEPTH: Final = 32
+"""How deep loops may be in loops."""
+
+_DEPTH: Final[ContextVar[int]] = ContextVar("depth", default=0)
+
+
+def _decode_subgraph(data: Json) -> Subgraph:
+    if not isinstance(data, dict) or data.keys() != {"arguments", "nodes", "results"}:
+        raise MalformedError("expected an object of arguments, nodes and results")
+    arguments, records = data["arguments"], data["nodes"]
+    if not isinstance(arguments, list) or not isinstance(records, list):
+        raise MalformedError("arguments and nodes: expected lists")
+    if _DEPTH.get() == MAX_DEPTH:
+        raise MalformedError(f"graphs are nested more than {MAX_DEPTH} deep")
+    token = _DEPTH.set(_DEPTH.get() + 1)
+    try:
+        nodes = [Node(Variable(""), (), *decode_type(t), sources=()) for t in arguments]
+        count = len(nodes)
+        for position, record in enumerate(records):
+            try:
+                nodes.append(_decode_node(record, nodes))
+            except MalformedError as error:
+                raise MalformedError(f"node {position}: {error}") from None
+    finally:
+        _DEPTH.reset(token)
+    results = [nodes[i] for i in decode_indices(data["results"], len(nodes), "results")]
+    if any(n.parts for n in results):
+        raise MalformedError("results: a node has several; take a part")
+    return Subgraph(tuple(nodes[:count]), tuple(results))
+
+
+def _decode_node(record: Json, nodes: Sequence[Node]) -> Node:
+    if not isinstance(record, dict):
+        raise MalformedError(f"{excerpt(record)}; expected an object")
+    rest = dict(record)
+    op = decode_op(rest)
+    places, value = rest.pop("at", []), rest.pop("value", None)
+    if rest.keys() != {"inputs", "types"} or isinstance(op, Variable):
+        raise MalformedError(f"{op.facts().name} cannot be a node with {_expected_names(rest)}")
+    inputs = tuple([nodes[i] for i in decode_indices(rest["inputs"], len(nodes), "inputs")])
+    types = [decode_type(t) for t in rest["types"]] if isinstance(rest["types"], list) else []
+    sources = [read_source(p) for p in places] if isinstance(places, list) else [None]
+    if None in sources:
+        raise MalformedError("at: expected places in a program")
+    check_op(op, [(i.shape, i.dtype) for i in inputs])
+    with source_scope(tuple([s for s in sources if s is not None])):
+        made = _make_node(op, inputs, value, types)
+    if tuple(types) != (made.parts or ((made.shape, made.dtype),)):
+        raise MalformedError(f"{op.facts().name} does not give what is written")
+    return made
+
+
+def _make_node(op: Op, inputs: tuple[Node, ...], value: Json, types: Sequence[Type]) -> Node:
+    if isinstance(op, Constant):
+        if len(types) != 1:
+            raise MalformedError("a constant has one type")
+        return constant(_decode_value(value, *types[0]))
+    if value is not None:
+        raise MalformedError(f"{op.facts().name} has no value of its own")
+    if isinstance(op, Part):
+        if op.index >= len(inputs[0].parts):
+            raise MalformedError(f"its input has {len(inputs[0].parts)} parts")
+        return part(inputs[0], op.index)
+    if any(i.parts for i in inputs):
+        raise MalformedError("an input has several results; take a part")
+    return make(op, inputs)
+
+
+def _decode_value(data: Json, shape: Shape, dtype: DType) -> Value:
+    """The value of a constant."""
+    if not isinstance(data, str):
+        raise MalformedError(f"value is {excerpt(data)}; expected base64")
+    content = base64.b64decode(data, validate=True)
+    if len(content) != size(shape) * dtype.itemsize:
+        raise MalformedError(f"value has {len(content)} bytes")
+    value = np.frombuffer(content, np.uint8).copy()
+    if dtype.kind == "b" and (value > 1).any():
+        raise MalformedError("value: booleans are 0 or 1")
+    return value.view(dtype).reshape(shape)

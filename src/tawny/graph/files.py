@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from types import CodeType
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -27,6 +26,7 @@ from tawny.files.encoding import (
     decode_type,
 )
 from tawny.files.op_checks import MalformedError, check_op
+from tawny.files.places import read_source
 from tawny.files.reading import GraphFileError, Json, excerpt, parse_json
 from tawny.files.safetensors import Contents, read, read_from, write
 from tawny.graph.graph import Graph
@@ -246,26 +246,6 @@ def _check_type(node: Node, record: Mapping[str, Json]) -> Node:
         said = " ".join(f"{d}{list(s)}" for s, d in written)
         raise MalformedError(f"it gives {type_text(node)}, but {said or 'nothing'} is written")
     return node
-
-
-_CODE: Final = compile("", "", "exec")
-_MAX_LINE: Final = 2**31 - 1
-
-
-def read_source(data: Json) -> Source | None:
-    """A place in a program, as data say: an empty code object stands for its file."""
-    match data if isinstance(data, list) else [data, "", ""]:
-        case [str(text), str(scope), str(name)]:
-            file, _, line = text.rpartition(":")
-        case _:
-            return None
-    if not file or not line.isascii() or not line.isdigit() or len(line) > 10:
-        return None
-    first = int(line)
-    if not (file + scope + name).isprintable() or first > _MAX_LINE:
-        return None
-    code: CodeType = _CODE.replace(co_filename=file, co_firstlineno=first)
-    return Source(code, -1, scope, name)
 
 
 # ---------------------------------------------------------------------- arrays

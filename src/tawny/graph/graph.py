@@ -20,6 +20,7 @@ from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program
 from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
+from tawny.loops.building import is_of_step
 from tawny.node import Node, Variable, toposort, variable_names
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
@@ -429,8 +430,10 @@ class Graph(Unique):
         missing = [n for n in reached if n not in known]
         if missing:
             listed = ", ".join(map(_variable_label, missing))
+            within = any(map(is_of_step, missing))
+            said = "; what a step computes is known in it alone: let it return that" * within
             raise value_error(
-                "Graph", f"the outputs depend on variables that are not inputs: {listed}"
+                "Graph", f"the outputs depend on variables that are not inputs: {listed}{said}"
             )
         used = {*reached, *(target for target, _ in self.update_nodes)}
         for node in self.input_nodes if unused == "warn" else ():

@@ -18,9 +18,9 @@ from itertools import chain
 from typing import Any, Final
 
 from tawny.array import Array, wrap
+from tawny.files.places import read_source
 from tawny.files.reading import GraphFileError
 from tawny.files.safetensors import file_blocks, read_from
-from tawny.graph.files import read_source
 from tawny.graph.plan import Plan
 from tawny.graph.saving import ARRAYS, VERSION
 from tawny.node import (

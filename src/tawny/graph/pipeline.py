@@ -27,6 +27,7 @@ from tawny.memory.budget import MemoryBudgetError
 from tawny.memory.plan import ArenaLayout, plan_as_in_report, replan
 from tawny.node import Node, Part
 from tawny.ops.movement import Roll
+from tawny.rewrite.bodies import bodies_pass
 from tawny.rewrite.flow import Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import grouping_pass
@@ -181,7 +182,8 @@ def fuse(state: CompileState) -> None:
     request, own = state.request, state.flow
     if request.optimise is not None:
         between = _boundary_values(state) if request.incremental else []
-        passes = (*FUSE_PASSES, gather_pieces) if request.engine.compiles_groups else FUSE_PASSES
+        pieces = (gather_pieces, bodies_pass("gather_pieces_in_bodies", gather_pieces))
+        passes = (*FUSE_PASSES, *pieces) if request.engine.compiles_groups else FUSE_PASSES
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])
@@ -208,10 +210,17 @@ def group(state: CompileState) -> None:
             alignment=engine.machine.alignment,
         )
         joined = product_group_pass(engine.can_fuse_product, run_keys)
+        reads = group_reads_pass(engine.should_group)
+        in_bodies = bodies_pass(
+            "group_bodies",
+            grouping_pass(None, engine.should_group, engine.min_group_size),
+            product_group_pass(engine.can_fuse_product),
+            reads,
+        )
         fused, count = state.flow, len(version.results)
-        grouped = request.optimise(fused, (groups, joined))
+        grouped = request.optimise(fused, (in_bodies, groups, joined))
         own = grouped.flow.with_outputs(grouped.outputs[:count])
-        made = request.optimise(own, (group_reads_pass(engine.should_group),))
+        made = request.optimise(own, (reads,))
         rewrites = version.rewrites.followed_by(grouped.rewrites).followed_by(made.rewrites)
         is_whole = len(fused.outputs) == count
         plain = version._replace(least=max(least, default=0) if is_whole else 0)

@@ -319,7 +319,7 @@ def scan(
 
     Gives an array of the shape of `x`.
 
-        tw.scan(max, [1, 3, 2]).numpy().tolist()      # -> [1, 3, 3]
+        np.scan(max, [1, 3, 2]).numpy().tolist()      # -> [1, 3, 3]
     """
     node = lift(x, "scan", 1)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "scan")

@@ -26,7 +26,9 @@ from tawny.op import (
 )
 from tawny.operator import emit, scalar_op
 from tawny.ops import elementwise as e
+from tawny.ops.loops import BodyOp, with_bodies
 from tawny.ops.movement import batch_size, repeat_in_batch
+from tawny.ops.subgraph import Subgraph
 from tawny.scalar import Prim, Scalar, call, select
 from tawny.shape import Shape
 
@@ -119,6 +121,11 @@ def keep_zeros(masked: bool) -> Generator[None]:
         _ZERO_SAFE.reset(token)
 
 
+def keeps_zeros() -> bool:
+    """Whether cotangents of zero are kept: whether these are masked by `where`."""
+    return _ZERO_SAFE.get()
+
+
 def scale_cotangent(cotangent: Array, factor: Array) -> Array:
     """A cotangent times a factor: in a pullback what `multiply` is elsewhere; see `keep_zeros`."""
     if _ZERO_SAFE.get():
@@ -197,8 +204,17 @@ def remove_markers(nodes: Sequence[Node]) -> list[Node]:
             new[node] = new[node.inputs[0].inputs[node.op.index]]
         else:
             inputs = tuple([new[x] for x in node.inputs])
-            new[node] = node if inputs == node.inputs else remake(node, inputs)
+            plain = _without_markers_inside(node) if isinstance(node.op, BodyOp) else node
+            new[node] = plain if inputs == plain.inputs else remake(plain, inputs)
     return [new[n] for n in nodes]
+
+
+def _without_markers_inside(node: Node) -> Node:
+    """A node whose bodies compute such results as they are."""
+    assert isinstance(node.op, BodyOp)
+    bodies = node.op.bodies()
+    made = [Subgraph(b.arguments, tuple(remove_markers(b.results))) for b in bodies]
+    return node if tuple(made) == bodies else with_bodies(node, made)
 
 
 class CustomReverse(DerivativeMarker, name="custom_vjp", arity=None):

@@ -170,6 +170,11 @@ def make_draw(op: Draw, operands: tuple[Node, ...] = ()) -> Node:
     return _MAKE_DRAW.get()(op, operands)
 
 
+def outer_draws() -> MakeDraw:
+    """Who makes draws here: `make`, but in a function that is mapped over a batch."""
+    return _MAKE_DRAW.get()
+
+
 @contextmanager
 def draws_made_by(make: MakeDraw) -> Generator[None]:
     """Within the block draws are made by somebody else."""

@@ -21,12 +21,14 @@ from tawny.rewrite import (
     spec,
 )
 from tawny.rewrite.batch_norm import fold_batch_norm
+from tawny.rewrite.bodies import bodies_pass
 from tawny.rewrite.driver import rules_pass
 from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites, graph_cost
+from tawny.rewrite.loops import SHARE_LOOPS, TRIM_LOOPS
 from tawny.settings import is_debugging
 
 MOST_ROUNDS: Final = 16
@@ -80,8 +82,18 @@ CONTRACT: Final = rules_pass(
     "contract", constants.FOLD_RULES, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
 )
 
-SIMPLIFY_PASSES: Final[tuple[Pass, ...]] = (SIMPLIFY, fold_batch_norm)
-FUSE_PASSES: Final[tuple[Pass, ...]] = (fuse_products, CONTRACT)
+SIMPLIFY_PASSES: Final[tuple[Pass, ...]] = (
+    SHARE_LOOPS,
+    bodies_pass("simplify_bodies", SHARE_LOOPS, TRIM_LOOPS, SIMPLIFY, fold_batch_norm),
+    TRIM_LOOPS,
+    SIMPLIFY,
+    fold_batch_norm,
+)
+FUSE_PASSES: Final[tuple[Pass, ...]] = (
+    bodies_pass("fuse_bodies", fuse_products, CONTRACT),
+    fuse_products,
+    CONTRACT,
+)
 PIPELINE: Final = (*SIMPLIFY_PASSES, *FUSE_PASSES, gather_pieces, group_elementwise)
 """The passes of `tw.optimise`; `tawny.graph.pipeline` has all stages of compiling a program."""
 

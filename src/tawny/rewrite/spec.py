@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tawny.node import Constant, Node, Part, Variable
+from tawny.op import Op
+from tawny.ops.loops import BodyOp
 from tawny.rewrite.flow import Flow, is_impure
 
 
@@ -86,8 +88,18 @@ def _changes(before: Flow, after: Flow, order: list[Node]) -> Iterable[str]:
     for node in order:
         if isinstance(node.op, Variable) and node not in variables:
             yield f"{node} is a new variable"
-    made = Counter(n.op for n in order if is_impure(n))
-    made.subtract(n.op for n in there if is_impure(n))
+    made = Counter(op for n in order for op in _impure_ops(n))
+    made.subtract(op for n in there for op in _impure_ops(n))
     for op, count in made.items():
         if count > 0:
             yield f"{op} was made {count} times more"
+
+
+def _impure_ops(node: Node) -> Iterator[Op]:
+    """The ops of what keeps its identity: a node's own, or those in its bodies."""
+    if isinstance(node.op, BodyOp):
+        for body in node.op.bodies():
+            for inner in body.impure:
+                yield from _impure_ops(inner)
+    elif is_impure(node):
+        yield node.op

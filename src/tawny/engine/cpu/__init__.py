@@ -12,11 +12,13 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
+from tawny.engine.cpu.bands import steps_of, strips_of
 from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernel_table import Kernel, choose, kernel_alone
+from tawny.engine.cpu.loops import scratch_of
+from tawny.engine.cpu.loops import steps_of as steps_of_loops
 from tawny.engine.cpu.numpy_steps import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.rules import (
     bodies,
@@ -192,7 +194,7 @@ class CpuEngine:
             if isinstance(node.op, Bands):
                 yield from steps_of(strips_of(node, threads))
             else:
-                yield node
+                yield from steps_of_loops(node, threads)
 
     def _kernel(self, node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
         if not _compiles():

@@ -130,11 +130,16 @@ def _kind(node: Node, band: Band) -> BandKind:
         for step in band.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     results = [values[r] for r in band.body.results]
-    homes = {result: variable(None, result.shape, result.dtype) for result in results}
+    homes = {result: variable_like(result) for result in results}
     lowered = lower(results, scratch=scratch_of, outside_arena=results)
     layout = plan(lowered.problem)
     variables = (*given.values(), *homes.values())
     return BandKind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))
+
+
+def variable_like(node: Node) -> Node:
+    """A variable in which the value of a node may lie."""
+    return variable(None, node.shape, node.dtype)
 
 
 def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:

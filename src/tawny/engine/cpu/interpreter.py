@@ -142,3 +142,8 @@ def interpreter() -> Run:
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library.address("run"))
     function.library = library  # type: ignore[attr-defined]
     return function
+
+
+def interpreter_address() -> int:
+    """Where the interpreter lies, for compiled code that calls it."""
+    return _library().address("run")

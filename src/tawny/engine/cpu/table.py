@@ -15,9 +15,13 @@ from tawny.engine.blocks import whole_block
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
 from tawny.engine.cpu.kernel_table import Kernel, Preparation, kernel_for
+from tawny.engine.cpu.kernels.control import loop_library
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
+from tawny.engine.cpu.loop_rows import CellOf, loop_cells
+from tawny.engine.cpu.loops import loop_plan
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
+from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
 from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types
@@ -25,6 +29,7 @@ from tawny.engine.protocol import Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
+from tawny.ops.loops import ScanLoop
 from tawny.shape import size
 from tawny.unique import Unique
 
@@ -109,6 +114,7 @@ class Table(Unique):
         self.updates = self._add_updates(task.updates)
         """The entries that let variables take the values of update edges."""
         self.parallel = any(entry.threads for entry in self._entries)
+        self.parallel |= any(table.parallel for table in self._taken)
         self._cells = np.array(self._row, np.int64)
         for cell, row in self._inner:
             self._cells[cell] = address(self._cells) + row * _CELL
@@ -189,6 +195,9 @@ class Table(Unique):
         seen = [self._views(source) for source in node.inputs]
         if isinstance(node.op, Bands):
             self._in_bands(position, node, seen)
+            return
+        if isinstance(node.op, ScanLoop):
+            self._loop(position, node, node.op, seen)
             return
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
@@ -299,6 +308,63 @@ class Table(Unique):
         self._row.append(source)
         self._in(target)
         self._add_copy(start, contiguous((count,), dtype), position)
+
+    # ------------------------------------------------------------------- loops
+
+    def _loop(self, position: int, node: Node, op: ScanLoop, seen: Sequence[StridedView]) -> None:
+        """Add the entry of a loop, after copies of operands that do not lie as new arrays would."""
+        layout, plan = self._task.layout, loop_plan(node, self._task.threads)
+        if plan is None:
+            self._kernels[layout.sequence[position]] = None
+            return
+        room = self._arena + layout.scratch[position]
+        schedule, offsets = layout.schedule, layout.placement.offsets
+        given = [
+            self._where(source, 0 if storage == RESIDENT else offsets[storage])
+            for source, storage in zip(seen, schedule.reads[position], strict=True)
+        ]
+        for number, offset in zip(plan.copied, plan.offsets[1:], strict=False):
+            start = len(self._row)
+            self._in(given[number])
+            given[number] = Where(None, room + offset)
+            self._row.append(room + offset)
+            self._add_copy(start, seen[number].memory, position)
+        made = [
+            self._result(node, result, offsets[storage])
+            for result, storage in enumerate(schedule.writes[position])
+        ]
+        body = Table(plan.body.task, room, self)
+        self._taken.append(body)
+        start = len(self._row)
+        for cell in loop_cells(op, plan, body, given, made, room):
+            if isinstance(cell, Where):
+                self._in(cell)
+            else:
+                self._row.append(cell)
+        self._draws.append(len(self._row))
+        self._row.extend([0, 0])
+        status = len(self._row) - 1
+        kernel = loop_library().address("loop")
+        self._entries.append(Entry(position, kernel, start, 0, status))
+
+    def cells_of(self, variable: int) -> list[CellOf]:
+        """The cells that hold places in a variable."""
+        where, shifts = self._places[variable]
+        first = address(self._cells)
+        pairs = zip(where.tolist(), shifts.tolist(), strict=True)
+        return [CellOf(first + cell * _CELL, shift) for cell, shift in pairs]
+
+    @property
+    def draw_cells(self) -> list[int]:
+        """The addresses of the cells that hold the number of the run."""
+        return [int(place) for place in self._drawn]
+
+    def make_call(self) -> int:
+        """The address of a call that runs all entries once."""
+        self._order = np.arange(len(self._entries))
+        where = address(self._order), len(self._order), pool_of(self._task.threads).state
+        self._call = np.array([self.address, *where, self.turns_address, 0], np.int64)
+        return address(self._call)
 
     # ----------------------------------------------------------------- updates
 

@@ -1,0 +1,226 @@
+"""Loops made runnable: the steps of a body, planned in the scratch memory of the step they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tawny.engine.cpu import bands
+from tawny.engine.cpu.kernel_table import kernel_alone
+from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.layout import Views
+from tawny.engine.lowering import (
+    PROCESSOR,
+    LoweredGraph,
+    is_leaf,
+    lower,
+    result_of,
+    with_constraints,
+    with_scratch,
+)
+from tawny.engine.protocol import Task
+from tawny.memory.plan import plan, replan
+from tawny.node import Node, make, source_scope
+from tawny.op import nbytes
+from tawny.ops.loops import BodyOp, ScanLoop
+from tawny.ops.movement import Copy
+from tawny.ops.subgraph import Subgraph
+
+PLACE_BYTES: Final = PROCESSOR.alignment
+"""What the place of a step takes."""
+
+
+class BodyPlan(NamedTuple):
+    """A body as a task."""
+
+    task: Task
+    """Variables are the arguments, then a home for each result."""
+    in_place: frozenset[int]
+    """The results that are computed where an argument lies that they take the place of."""
+
+
+class NativeLoop(NamedTuple):
+    """What a loop needs: scratch memory is the body's arena, then what is listed, in order."""
+
+    body: BodyPlan
+    copied: tuple[int, ...]
+    """Operands that do not lie as new arrays would: they are copied first."""
+    second: tuple[int, ...]
+    """Carries that steps do not write over: they have a second place."""
+    offsets: tuple[int, ...]
+    """Where the place of the step, copied operands and second places begin."""
+    scratch: int
+
+
+_KNOWN: Final[WeakKeyDictionary[Node, dict[int, NativeLoop | None]]] = WeakKeyDictionary()
+
+
+def loop_plan(node: Node, threads: int) -> NativeLoop | None:
+    """How a loop runs natively; None where some step of its body has no kernel."""
+    known = _KNOWN.setdefault(node, {})
+    if threads not in known:
+        if threads == NOMINAL_THREADS:
+            known[threads] = _loop_plan(node, None, threads)
+        else:
+            nominal = loop_plan(node, NOMINAL_THREADS)
+            known[threads] = None if nominal is None else _loop_plan(node, nominal.body, threads)
+    return known[threads]
+
+
+def _loop_plan(node: Node, nominal: BodyPlan | None, threads: int) -> NativeLoop | None:
+    """The plan of a loop whose body is planned, or planned for the nominal number of threads."""
+    op = node.op
+    assert isinstance(op, ScanLoop)
+    if nominal is None:
+        arguments = op.body.arguments[1 : 1 + op.carries]
+        found = plan_body(node, op.body, dict(enumerate(arguments)))
+        if found is None:
+            return None
+        body = found
+    else:
+        body = _on_threads(nominal, threads)
+    views = Views()
+    copied = [i for i, x in enumerate(node.inputs) if not views(x).memory.contiguous]
+    second = [i for i in range(op.carries) if i not in body.in_place]
+    operands = op.operand_types()
+    sizes = [PLACE_BYTES, *[nbytes(operands[i]) for i in (*copied, *second)]]
+    offsets, end = list[int](), _round_up(body.task.layout.arena)
+    for count in sizes:
+        offsets.append(end)
+        end += _round_up(count)
+    return NativeLoop(body, tuple(copied), tuple(second), tuple(offsets), end)
+
+
+def _has_kernel(node: Node) -> bool:
+    """Whether compiled code computes a step."""
+    if isinstance(node.op, BodyOp):
+        return loop_plan(node, NOMINAL_THREADS) is not None
+    return kernel_alone(node) is not None
+
+
+def plan_body(node: Node, body: Subgraph, carries: Mapping[int, Node]) -> BodyPlan | None:
+    """A body as a task; `carries` are the results that take the place of an argument.
+
+    None where some step has no kernel.
+    """
+    with source_scope(node.sources):
+        results = _separate(body.results)
+    plain = lower(results)
+    if not all(map(_has_kernel, plain.steps)):
+        return None
+    plain = with_scratch(plain, scratch_of)
+    in_place, after = _written_in_place(plain, {results[i]: x for i, x in carries.items()})
+    lowered = with_constraints(plain, outside_arena=results, after=after)
+    layout = plan(lowered.problem)
+    homes = [bands.variable_like(result) for result in results]
+    task = Task(
+        lowered,
+        layout,
+        (*body.arguments, *homes),
+        dict(zip(results, homes, strict=True)),
+        threads=NOMINAL_THREADS,
+    )
+    return BodyPlan(task, frozenset([i for i in carries if results[i] in in_place]))
+
+
+def _separate(results: Sequence[Node]) -> list[Node]:
+    """Results that have memory of their own, each another: others are copied."""
+    out: list[Node] = []
+    for node in results:
+        maker, _ = result_of(node)
+        shares = is_leaf(maker) or (maker is node and node.op.facts().view) or node in out
+        own = make(Copy(), (node,)) if shares else node
+        while own in out:
+            own = make(Copy(), (own,))
+        out.append(own)
+    return out
+
+
+def _written_in_place(
+    plain: LoweredGraph, carries: Mapping[Node, Node]
+) -> tuple[set[Node], dict[Node, list[Node]]]:
+    """Results that are written over the carry they replace, and what must run before their steps.
+
+    The largest come first, where not all can be.
+    """
+    problem, steps = plain.problem, plain.steps
+    readers: dict[int, list[int]] = {}
+    before: list[set[int]] = [set() for _ in steps]
+    for s, step in enumerate(problem.steps):
+        for value in dict.fromkeys(step.inputs):
+            root = problem.roots[value]
+            readers.setdefault(root, []).append(s)
+            made_by = problem.makers[root]
+            if made_by is not None:
+                before[s].add(made_by)
+    chosen: set[Node] = set()
+    after: dict[Node, list[Node]] = {}
+    for result, carry in sorted(carries.items(), key=lambda pair: -_bytes(pair[0])):
+        maker, index = result_of(result)
+        s = plain.step_of[maker]
+        if (carry, 0) not in plain.values:  # nothing reads it
+            chosen.add(result)
+            continue
+        value = plain.values[carry, 0]
+        step = problem.steps[s]
+        reads = [(p, v) for p, v in enumerate(step.inputs) if problem.roots[v] == value]
+        if any(v != value or (p, index) not in step.overwrites for p, v in reads):
+            continue
+        others = [r for r in readers.get(value, ()) if r != s]
+        if _reaches(before, others, s):
+            continue
+        before[s].update(others)
+        chosen.add(result)
+        if others:
+            after.setdefault(maker, []).extend(steps[r] for r in others)
+    return chosen, after
+
+
+def _reaches(before: Sequence[set[int]], first: Sequence[int], last: int) -> bool:
+    """Whether one of some steps comes after another one."""
+    stack, met = list(first), set(first)
+    while stack:
+        s = stack.pop()
+        if s == last:
+            return True
+        new = before[s] - met
+        met |= new
+        stack.extend(new)
+    return False
+
+
+def _bytes(node: Node) -> int:
+    return nbytes((node.shape, node.dtype))
+
+
+def _on_threads(body: BodyPlan, threads: int) -> BodyPlan:
+    """A body placed with the scratch memory of another number of threads."""
+    task = body.task
+    lowered = with_scratch(task.lowered, lambda n: scratch_of(n, threads))
+    layout = replan(task.layout, lowered.problem)
+    return body._replace(task=replace(task, lowered=lowered, layout=layout, threads=threads))
+
+
+def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
+    """Bytes that a step needs while it runs."""
+    if not isinstance(node.op, BodyOp):
+        return bands.scratch_of(node, threads)
+    found = loop_plan(node, threads)
+    return numpy_workspace_bytes(node) if found is None else found.scratch
+
+
+def steps_of(node: Node, threads: int) -> Iterator[Node]:
+    """The steps that kernels compute for a step: those of bodies in its place, innermost too."""
+    found = loop_plan(node, threads) if isinstance(node.op, BodyOp) else None
+    if found is None:
+        yield node
+        return
+    for inner in found.body.task.lowered.steps:
+        yield from steps_of(inner, threads)
+
+
+def _round_up(count: int) -> int:
+    return -(-count // PROCESSOR.alignment) * PROCESSOR.alignment

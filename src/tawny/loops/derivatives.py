@@ -1,0 +1,206 @@
+"""Derivatives of loops: loops themselves.
+
+A tangent is computed beside what it belongs to.  Cotangents go through the steps the other way
+round, given what the steps computed on the way: the loop is written again with that as further
+rows, and takes the place of the first when the graph is optimised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tawny.array import Array, array_for
+from tawny.autodiff.forward import push_forward
+from tawny.autodiff.reverse import pull_back, sum_seeds
+from tawny.loops.building import Inside, LoopStep, build_loop, stand_in
+from tawny.node import Constant, Node, make, toposort
+from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.creation import Cast, convert_node
+from tawny.ops.differentiation import keeps_zeros
+from tawny.ops.loops import ScanLoop
+from tawny.ops.movement import BroadcastTo, broadcast_node, zeros_node
+from tawny.ops.subgraph import substitute
+
+_ADD: Final = ELEMENTWISE["add"]
+
+Derivative = Array | None
+
+
+def push_forward_loop(
+    op: ScanLoop, tangents: Sequence[Derivative], operands: Sequence[Array]
+) -> list[Derivative]:
+    """Tangents of the results: a loop that carries them along."""
+    body, given = op.body, [x.node for x in operands]
+    own = body.arguments[1:]
+    moves = {i: t.node for i, t in enumerate(tangents) if t is not None}
+    holders = {own[i]: stand_in(own[i]) for i in moves}
+    while True:
+        found = push_forward(holders, body.results)
+        more = [
+            own[i]
+            for i in range(op.carries)
+            if found[i] is not None and own[i] not in holders and own[i].dtype.kind in "fc"
+        ]
+        if not more:
+            break
+        holders |= {x: stand_in(x) for x in more}
+    carries = [i for i in range(op.carries) if own[i] in holders]
+    rows = [i for i in range(op.carries, op.first_shared) if own[i] in holders]
+    changed = [i for i in range(op.carries, len(found)) if found[i] is not None]
+    results = [*body.results, *[_whole(found[i], body.results[i]) for i in (*carries, *changed)]]
+    places = dict(zip(own[op.first_shared :], given[op.first_shared :], strict=True))
+    places |= {holders[own[i]]: moves[i] for i in moves if i >= op.first_shared}
+    made = substitute(toposort(results, places.__contains__), places)
+    new = [made[r] for r in results]
+    count, split = len(body.results), len(body.results) + len(carries)
+    step = LoopStep(
+        body.arguments[0],
+        (*own[: op.carries], *[holders[own[i]] for i in carries]),
+        (*own[op.carries : op.first_shared], *[holders[own[i]] for i in rows]),
+        (*new[: op.carries], *new[count:split]),
+        (*new[op.carries : count], *new[split:]),
+    )
+    loop = build_loop(
+        step,
+        [*given[: op.carries], *[_whole(moves.get(i), given[i]) for i in carries]],
+        [*given[op.carries : op.first_shared], *[_whole(moves[i], given[i]) for i in rows]],
+        op.length,
+        reverse=op.reverse,
+        inside=_inside(op, made),
+    )
+    out: dict[int, Node] = dict(zip(carries, loop.carries[op.carries :], strict=True))
+    out |= dict(zip(changed, loop.rows[count - op.carries :], strict=True))
+    return [array_for(out[i]) if i in out else None for i in range(count)]
+
+
+def pull_back_loop(
+    op: ScanLoop, cotangents: Sequence[Derivative], operands: Sequence[Array]
+) -> list[Derivative]:
+    """Cotangents of the operands: a loop from the last step to the first."""
+    body, given = op.body, [x.node for x in operands]
+    own = body.arguments[1:]
+    seeds = {i: c.node for i, c in enumerate(cotangents) if c is not None}
+    holders = {i: stand_in(body.results[i]) for i in seeds}
+    smooth = [x for x in own if x.dtype.kind in "fc"]
+    while True:
+        pairs = [(body.results[i], holder) for i, holder in holders.items()]
+        found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
+        more = [i for i in range(op.carries) if own[i] in found and i not in holders]
+        if not more:
+            break
+        holders |= {i: stand_in(body.results[i]) for i in more}
+    carries = sorted(i for i in holders if i < op.carries)
+    rows = [i for i in range(op.carries, op.first_shared) if own[i] in found]
+    shared = [i for i in range(op.first_shared, len(own)) if own[i] in found]
+    sums = {i: stand_in(own[i]) for i in shared}
+    results = [_whole(found.get(own[i]), own[i]) for i in carries]
+    results += [make(_ADD, (sums[i], _whole(found[own[i]], own[i]))) for i in shared]
+    results += [_whole(found[own[i]], own[i]) for i in rows]
+
+    saved = _saved_nodes(op, results)
+    stacked = _stack_saved(op, given, saved)
+    cotangent_rows = [i for i in holders if i >= op.carries]
+    given_rows = range(op.carries, op.first_shared)
+    kept = {node: stand_in(node) for node in saved}
+    places: dict[Node, Node] = kept | dict(
+        zip(own[op.first_shared :], given[op.first_shared :], strict=True)
+    )
+    made = substitute(toposort(results, places.__contains__), places)
+    new = tuple([made[r] for r in results])
+    split = len(carries) + len(shared)
+    step = LoopStep(
+        body.arguments[0],
+        (*[holders[i] for i in carries], *sums.values()),
+        (*[own[i] for i in given_rows], *kept.values(), *[holders[i] for i in cotangent_rows]),
+        new[:split],
+        new[split:],
+    )
+    first = [_whole(seeds.get(i), body.results[i]) for i in carries]
+    first += [zeros_node(given[i].shape, given[i].dtype) for i in shared]
+    whole = [((op.length, *body.results[i].shape), seeds[i]) for i in cotangent_rows]
+    loop = build_loop(
+        step,
+        first,
+        [*[given[i] for i in given_rows], *stacked]
+        + [broadcast_node(seed, shape) for shape, seed in whole],
+        op.length,
+        reverse=not op.reverse,
+        inside=Inside(body.arguments[0].serial, ()),
+    )
+    out = dict(zip((*carries, *shared), loop.carries, strict=True))
+    out |= dict(zip(rows, loop.rows, strict=True))
+    return [array_for(out[i]) if i in out else None for i in range(len(given))]
+
+
+def _whole(derivative: Node | None, x: Node) -> Node:
+    """A derivative of the shape and dtype of what it belongs to; zeros for None."""
+    if derivative is None:
+        return zeros_node(x.shape, x.dtype)
+    return convert_node(broadcast_node(derivative, x.shape), x.dtype)
+
+
+def _inside(op: ScanLoop, made: Mapping[Node, Node]) -> Inside:
+    """The draws of a body that was written anew."""
+    since = min([n.serial for n in op.body.arguments])
+    return Inside(since, [made.get(n, n) for n in op.body.impure])
+
+
+# -------------------------------------------------------------- what is kept
+
+
+def _saved_nodes(op: ScanLoop, results: Iterable[Node]) -> list[Node]:
+    """What the steps backward need of those forward and do not compute again.
+
+    They have place, rows and what is the same for all; what follows from that and from other nodes
+    that are kept, element by element, is computed again.
+    """
+    body = op.body
+    forward = frozenset(body.order)
+    there = {body.arguments[0], *body.arguments[1 + op.carries :]}
+    read = [n for n in toposort(results, forward.__contains__) if n in forward]
+    order = {node: number for number, node in enumerate(body.order)}
+    saved: dict[Node, None] = {}
+    for node in sorted(read, key=order.__getitem__):
+        if not _is_cheap(node, there | saved.keys()):
+            saved[node] = None
+    return list(saved)
+
+
+def _is_cheap(node: Node, there: Iterable[Node]) -> bool:
+    """Whether a node follows, element by element, from what is there."""
+    known = frozenset(there)
+    for inner in toposort([node], known.__contains__):
+        op = inner.op
+        if inner in known or type(op) is Constant:
+            continue
+        local = isinstance(op, (Elementwise, Cast, BroadcastTo)) or op.facts().view
+        if not local or not inner.inputs or op.facts().impure:
+            return False
+    return True
+
+
+def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> list[Node]:
+    """What all steps computed, stacked, of the nodes that are saved."""
+    body, first = op.body, op.carries
+    if not saved:
+        return []
+    own = body.arguments[1:]
+    made = body.apply((*body.arguments[: 1 + op.first_shared], *given[op.first_shared :]))
+    results = [made[r] for r in body.results]
+    step = LoopStep(
+        body.arguments[0],
+        own[:first],
+        own[first : op.first_shared],
+        tuple(results[:first]),
+        (*results[first:], *[made[n] for n in saved]),
+    )
+    loop = build_loop(
+        step,
+        given[:first],
+        given[first : op.first_shared],
+        op.length,
+        reverse=op.reverse,
+        inside=_inside(op, made),
+    )
+    return loop.rows[len(results) - first :]

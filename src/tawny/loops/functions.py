@@ -1,0 +1,283 @@
+"""Loops that users write: functions of a step, traced once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from tawny import dtype as dt
+from tawny.array import wrap
+from tawny.bad_calls import explain_bad_calls
+from tawny.dtype import DType
+from tawny.errors import type_error, value_error
+from tawny.loops.building import Inside, LoopStep, build_loop, place_variable, step_variable
+from tawny.loops.structures import fill, is_number, key_of, lift_leaves, paths_and_leaves
+from tawny.node import Node, make, next_serial, scalar
+from tawny.op import ELEMENTWISE
+from tawny.ops.creation import convert_node
+from tawny.ops.random import Draw, MakeDraw, draws_made_by, outer_draws
+from tawny.shape import as_int
+from tawny.source import describe
+from tawny.tree import map_leaves
+
+Function = Callable[..., Any]
+
+_ADD = ELEMENTWISE["add"]
+
+
+@explain_bad_calls
+def scan(
+    f: Function, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """A function applied to one row after another, with a carry from each to the next.
+
+    - `f`: `carry, y = f(carry, x)`, from arrays by operators and functions of `tawny.numpy`.  It is
+      called once, on arrays that stand for those of all steps.
+    - `init`: the first carry: an array, or a nested structure of arrays.  What `f` gives for the
+      next has the same structure, shapes and dtypes.
+    - `xs`: an array, or a nested structure of arrays, whose rows along axis 0 the steps are given;
+      None gives them None.
+    - `length`: the number of steps, needed where there are no `xs`.
+    - `reverse`: go from the last row to the first; what the steps give stays at their places.
+
+    Gives a pair: the last carry, and the structure of what the steps give, stacked along axis 0.
+    The loop is one op: it is built and compiled as fast for a million steps as for one.
+    Raises ValueError where the carry changes its type or the numbers of rows differ.
+
+        total, sums = tw.scan(lambda s, x: (s + x, s + x), 0.0, numpy.arange(4.0))
+        float(total), sums.numpy().tolist()           # -> (6.0, [0.0, 1.0, 3.0, 6.0])
+    """
+    _check_function("scan", f)
+    first, rows = lift_leaves("scan", "init", init), lift_leaves("scan", "xs", xs)
+    count = _row_count(rows, [path for path, _ in paths_and_leaves(xs)], length)
+    given = [step_variable("a row", (row.shape[1:], row.dtype)) for row in rows]
+    traced = _trace_carries(
+        "scan",
+        init,
+        first,
+        lambda carry: _pair(f(carry, fill(xs, given))),
+        rows,
+    )
+    step = LoopStep(place_variable(), traced.carries, tuple(given), traced.new, tuple(traced.rest))
+    made = build_loop(
+        step, traced.first, rows, count, reverse=bool(reverse), inside=Inside(traced.since)
+    )
+    return fill(init, made.carries), fill(traced.structure, made.rows)
+
+
+@explain_bad_calls
+def fori_loop(low: int, high: int, f: Function, init: Any) -> Any:
+    """A function applied again and again, for each integer from `low` up to but without `high`.
+
+    - `low`, `high`: integers.
+    - `f`: `carry = f(i, carry)`, from arrays; `i` is an int64 number.  It is called once.
+    - `init`: the first carry, as for `tw.scan`.
+
+    Gives the last carry, which is `init` where `high` is not above `low`.
+
+        int(tw.fori_loop(1, 6, lambda i, product: product * i, 1))   # -> 120
+    """
+    op = "fori_loop"
+    _check_function(op, f)
+    start, stop = as_int(low, op, "low"), as_int(high, op, "high")
+    for word, number in (("low", start), ("high", stop)):
+        if not dt.fits(number, dt.INT64):
+            raise value_error(op, f"{word} is {number}; accepted: 64-bit integers")
+    place = place_variable()
+    index = make(_ADD, (place, scalar(start, dt.INT64, op))) if start else place
+    traced = _trace_carries(
+        op, init, lift_leaves(op, "init", init), lambda carry: (f(wrap(index), carry), None)
+    )
+    step = LoopStep(place, traced.carries, (), traced.new, ())
+    made = build_loop(
+        step, traced.first, (), max(0, stop - start), reverse=False, inside=Inside(traced.since)
+    )
+    return fill(init, made.carries)
+
+
+# --------------------------------------------------------------------- tracing
+
+
+class _TracedStep(NamedTuple):
+    """A step of a loop as it was traced."""
+
+    first: list[Node]
+    """The first carries, of the dtypes that the steps give."""
+    carries: tuple[Node, ...]
+    new: tuple[Node, ...]
+    rest: list[Node]
+    structure: Any
+    """What the step gives besides."""
+    since: int
+    """What was made later is part of the step."""
+
+
+def _trace_carries(
+    op: str,
+    init: Any,
+    first: list[Node],
+    call: Callable[[Any], tuple[Any, Any]],
+    rows: Sequence[Node] = (),
+) -> _TracedStep:
+    """What a step makes of variables that stand for its carries.
+
+    A Python number at the start takes the dtype that the step gives it; `rows` are arrays that it
+    may meet.
+    """
+    numbers = [is_number(x) for _, x in paths_and_leaves(init)]
+    beside = [n.dtype for n, number in zip(first, numbers, strict=True) if not number]
+    beside += [row.dtype for row in rows]
+    own_draws = _draws_of_step(op)
+    while True:
+        since = next_serial()
+        carries = tuple([step_variable("a carry", (n.shape, n.dtype)) for n in first])
+        with draws_made_by(own_draws):
+            carry, rest = call(fill(init, carries))
+        if key_of(carry) != key_of(init):
+            raise type_error(
+                op,
+                f"the carry is {_shape_of(init)} before a step and {_shape_of(carry)} after it; "
+                "give it the same structure",
+            )
+        new = _convert_numbers(carry, carries, lift_leaves(op, "the carry", carry))
+        wider = _wider_numbers(first, new, numbers, beside)
+        if wider == first:
+            break
+        first = wider
+    for (path, _), old, made in zip(paths_and_leaves(init), carries, new, strict=True):
+        if (old.shape, old.dtype) != (made.shape, made.dtype):
+            raise _carry_error(op, path, old, made)
+    return _TracedStep(first, carries, tuple(new), lift_leaves(op, "a row", rest), rest, since)
+
+
+def _draws_of_step(op: str) -> MakeDraw:
+    """What makes the draws of a step; where functions are mapped over a batch, none can be made."""
+    if outer_draws() is make:
+        return make
+
+    def refuse(draw: Draw, operands: tuple[Node, ...]) -> Node:
+        del draw, operands
+        raise value_error(
+            op,
+            "a random array in a step of a loop cannot be drawn for each example of tw.vmap; draw "
+            "those of all steps before the loop, and take their rows as xs",
+        )
+
+    return refuse
+
+
+def _convert_numbers(carry: Any, old: Sequence[Node], new: list[Node]) -> list[Node]:
+    """New carries, of which Python numbers have the dtypes that carries had before."""
+    given = [x for _, x in paths_and_leaves(carry)]
+    return [
+        _number(x, before) if is_number(x) else node
+        for x, before, node in zip(given, old, new, strict=True)
+    ]
+
+
+def _number(x: Any, before: Node) -> Node:
+    """A Python number of the dtype that a carry had before, if that holds it."""
+    number = cast("dt.Number", x)
+    return scalar(number, dt.weak_dtype(type(number), before.dtype), "carry")
+
+
+def _wider_numbers(
+    first: list[Node], new: Sequence[Node], numbers: Sequence[bool], beside: Sequence[DType]
+) -> list[Node]:
+    """The first carries; numbers that the step makes others of with the dtype of those.
+
+    Before that they are tried with the common dtype of the arrays there are, if that holds them.
+    """
+    out: list[Node] = []
+    for node, made, number in zip(first, new, numbers, strict=True):
+        wanted = node.dtype
+        if number and not made.shape and _is_wider(made, node):
+            common = dt.promote(*beside) if beside else made.dtype
+            is_tried = common == node.dtype or common.kind not in "fc"
+            wanted = made.dtype if is_tried or made.dtype.kind not in "fc" else common
+        out.append(convert_node(node, wanted))
+    return out
+
+
+def _is_wider(made: Node, node: Node) -> bool:
+    """Whether a step gives numbers of a kind that holds those it began with."""
+    kinds = "biufc"
+    return made.dtype != node.dtype and kinds.index(made.dtype.kind) >= kinds.index(node.dtype.kind)
+
+
+def _carry_error(op: str, path: str, old: Node, made: Node) -> ValueError:
+    """The error of a carry that is another after a step than before."""
+    where = f", {path}," if path else ""
+    ways: list[str] = []
+    if old.dtype != made.dtype:
+        ways.append(f"convert what the step gives with np.astype(x, {str(old.dtype)!r}), or init")
+    if old.shape != made.shape:
+        ways.append(f"give init the shape {made.shape}, or the step the shape {old.shape}")
+    place = describe(made.sources)
+    at = f" (made at {place})" if place else ""
+    return value_error(
+        op,
+        f"the carry{where} is {old.dtype}{list(old.shape)} before a step and "
+        f"{made.dtype}{list(made.shape)} after it{at}; " + "; ".join(ways),
+    )
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    pair = cast("tuple[Any, ...]", result)
+    if not isinstance(result, tuple) or len(pair) != 2:
+        said = f"{len(pair)} results" if isinstance(result, tuple) else type(result).__name__
+        raise type_error(
+            "scan", f"the function gives {said}; it must give a pair: the next carry and a row"
+        )
+    return pair[0], pair[1]
+
+
+def _row_count(rows: Sequence[Node], paths: Sequence[str], length: object) -> int:
+    """How many steps there are."""
+    counts: list[int] = []
+    for path, row in zip(paths, rows, strict=True):
+        where = f"xs, {path}," if path else "xs"
+        if not row.shape:
+            raise value_error("scan", f"{where} has no axis to take rows along; close over it")
+        counts.append(row.shape[0])
+        if counts[-1] != counts[0]:
+            raise value_error(
+                "scan",
+                f"{where} has {counts[-1]} rows and {paths[0] or 'the first'} has {counts[0]}; "
+                "all must have as many",
+            )
+    if length is None:
+        if not counts:
+            raise value_error(
+                "scan",
+                "there are no xs to count the steps by; give length=, or for the running fold "
+                "of a Python function np.scan(f, x)",
+            )
+        return counts[0]
+    wanted = as_int(length, "scan", "length")
+    if wanted < 0:
+        raise value_error("scan", f"length is {wanted}; it must be at least 0")
+    if counts and counts[0] != wanted:
+        raise value_error("scan", f"length is {wanted}, but xs have {counts[0]} rows")
+    return wanted
+
+
+def _check_function(op: str, f: object) -> None:
+    if not callable(f):
+        raise type_error(op, f"the function is {type(f).__name__}; accepted: a function of arrays")
+
+
+def _shape_of(structure: Any) -> str:
+    """A structure in words, with a dot for each leaf."""
+    if structure is None:
+        return "None"
+    marked = map_leaves(lambda x: None if x is None else _MARK, structure)
+    return "an array" if marked is _MARK else repr(marked)
+
+
+class _LeafMark:
+    def __repr__(self) -> str:
+        return "."
+
+
+_MARK = _LeafMark()

@@ -1,0 +1,192 @@
+"""Loops and branches: ops that compute graphs of their own, once, again and again, or one of them.
+
+The functions that make them are in `tawny.loops`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Self
+
+from tawny.attributes import Natural
+from tawny.dtype import INT64, DType
+from tawny.errors import value_error
+from tawny.lazy import LazyModule
+from tawny.node import Node, remake
+from tawny.op import BatchOperand, Cost, Derivatives, Facts, Op, Trait, Type
+from tawny.ops.subgraph import Subgraph
+from tawny.shape import Shape
+
+if TYPE_CHECKING:
+    from tawny.array import Array
+    from tawny.loops import batching, derivatives
+else:
+    batching = LazyModule("tawny.loops.batching")
+    derivatives = LazyModule("tawny.loops.derivatives")
+
+_WORD: Final = 2**64 - 1
+
+
+def draw_of_place(draw: int, place: int) -> int:
+    """The number by which a step of a loop draws, given that of the run and the step's place.
+
+    Different places have different ones; loops in loops apply it again.
+    """
+    return _scramble(_scramble(draw) + place + 1)
+
+
+def _scramble(word: int) -> int:
+    """A permutation of the 64-bit words: the finaliser of splitmix64."""
+    word &= _WORD
+    for shift, factor in SCRAMBLE:
+        word = (word ^ word >> shift) * factor & _WORD
+    return word ^ word >> LAST_SHIFT
+
+
+SCRAMBLE: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""What a word is shifted by and then multiplied with, twice."""
+
+LAST_SHIFT: Final = 31
+
+
+class BodyOp(Op):
+    """An op that computes graphs of its own."""
+
+    def facts(self) -> Facts:
+        bodies = self.bodies()
+        impure = any(b.impure for b in bodies)
+        return _facts(self.declaration, impure, any(b.volatile for b in bodies))
+
+    def bodies(self) -> tuple[Subgraph, ...]:
+        """The graphs that it computes."""
+        raise NotImplementedError
+
+    def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
+        """The op with other graphs that take and give the same types."""
+        raise NotImplementedError
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.result_types()[0][0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.result_types()[0][1]
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        wanted = self.operand_types()
+        if types != wanted:
+            said = " and ".join(f"{d}{list(s)}" for s, d in types)
+            accepted = " and ".join(f"{d}{list(s)}" for s, d in wanted)
+            name = self.declaration.name
+            raise value_error(name, f"operands are {said}; its body takes {accepted}")
+        return self.result_types()
+
+    def operand_types(self) -> tuple[Type, ...]:
+        """Shapes and dtypes of the operands."""
+        raise NotImplementedError
+
+    def result_types(self) -> tuple[Type, ...]:
+        """Shapes and dtypes of the results."""
+        raise NotImplementedError
+
+    def may_fail(self, dtype: DType) -> bool:
+        return any(b.may_fail for b in self.bodies())
+
+
+def with_bodies(node: Node, bodies: Sequence[Subgraph]) -> Node:
+    """A node with other bodies that take and give the same types."""
+    assert isinstance(node.op, BodyOp)
+    op = node.op.with_bodies(bodies)
+    made = Node(op, node.inputs, node.shape, node.dtype, node.parts, sources=node.sources)
+    return remake(made, node.inputs)
+
+
+@lru_cache(64)
+def _facts(declaration: Facts, impure: bool, volatile: bool) -> Facts:
+    own = Trait.IMPURE if impure else Trait.NONE
+    own |= Trait.VOLATILE if volatile else Trait.NONE
+    return dataclasses.replace(declaration, traits=declaration.traits | own) if own else declaration
+
+
+class ScanLoop(BodyOp, name="loop", arity=None):
+    """A body computed for one place after another, from 0 to `length` - 1, or back if `reverse`.
+
+    Operands are the first values of the carries, then arrays whose rows the steps take, one each,
+    then what is the same for all.  The body's arguments are the place, an int64 number, and those;
+    its results are the new carries, and rows.  The results are the last carries, and arrays of the
+    rows.
+    """
+
+    body: Subgraph
+    length: Natural
+    carries: Natural
+    stacked: Natural
+    """How many operands the steps take rows of."""
+    reverse: bool
+
+    def bodies(self) -> tuple[Subgraph, ...]:
+        return (self.body,)
+
+    def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
+        (body,) = bodies
+        return self.with_attributes(body=body)
+
+    @property
+    def first_shared(self) -> int:
+        """The first of the operands that are the same for all steps."""
+        return self.carries + self.stacked
+
+    def operand_types(self) -> tuple[Type, ...]:
+        types = list(self.body.types[1:])
+        for i in range(self.carries, self.first_shared):
+            shape, dtype = types[i]
+            types[i] = (self.length, *shape), dtype
+        return tuple(types)
+
+    def result_types(self) -> tuple[Type, ...]:
+        made = self.body.result_types
+        rows = [((self.length, *shape), dtype) for shape, dtype in made[self.carries :]]
+        return (*made[: self.carries], *rows)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        given, made = self.body.types, self.body.result_types
+        if len(given) <= self.first_shared or not made or len(made) < self.carries:
+            return f"{self.body!r} has too few arguments or results for {self.carries} carries"
+        if given[0] != PLACE_TYPE:
+            return "the first argument of its body is no place"
+        if given[1 : 1 + self.carries] != made[: self.carries]:
+            return "carries before and after a step differ"
+        return self.body.mistake()
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """Operands that result 0 may be written over; `overwrites` answers for each result."""
+        return frozenset(o for o, result in self.overwrites() if not result)
+
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (operand, result): the last value of a carry may be written over the first.
+
+        Not where a step may fail: it is found out why from the operands.
+        """
+        return () if self.body.may_fail else tuple([(c, c) for c in range(self.carries)])
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """The cost of all steps."""
+        return Cost(*[self.length * n for n in self.body.cost()])
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
+        return batching.batch_loop(self, operands)
+
+    def pullback(
+        self, cotangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        return derivatives.pull_back_loop(self, cotangent, operands)
+
+    def pushforward(
+        self, tangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        return derivatives.push_forward_loop(self, tangent, operands)
+
+
+PLACE_TYPE: Final[Type] = ((), INT64)
+"""What a place is."""

@@ -1,0 +1,168 @@
+"""Derivatives of loops against those of the same steps written one after the other, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from loop_programs import LAZY, PROGRAMS, UNROLLED, Language, LoopProgram, RandomLoops, values_of
+from tawny.tree import leaves
+
+SMOOTH = [n for n, p in PROGRAMS.items() if all(d != "int64" for _, d in p.inputs)]
+RANDOM = {
+    f"random {seed}": LoopProgram(RandomLoops(seed), PROGRAMS["recurrent"].inputs)
+    for seed in range(8)
+}
+ALL = {name: PROGRAMS[name] for name in SMOOTH} | RANDOM
+
+Function = Callable[..., Any]
+
+
+def scalar(program: LoopProgram, language: Language) -> Function:
+    """A number that depends on all results of a program."""
+
+    def value(*arrays: Any) -> Any:
+        made = [a for a in leaves(program.run(language, *arrays)) if a is not None]
+        return sum((tnp.sum(tnp.sin(a) * (i + 1)) for i, a in enumerate(made)), tnp.asarray(0.0))
+
+    return value
+
+
+def directions(values: list[Any]) -> list[Any]:
+    return [np.cos(np.arange(v.size, dtype=v.dtype)).reshape(v.shape) for v in values]
+
+
+MODES: dict[str, Callable[[Function, list[Any]], Any]] = {
+    "reverse": lambda f, v: tw.grad(f, argnums=(0, 1, 2))(*v),
+    "forward": lambda f, v: tw.jvp(f, tuple(v), tuple(directions(v))),
+    "reverse over forward": lambda f, v: tw.grad(
+        lambda h: tw.jvp(lambda w: f(h, w, v[2]), (v[1],), (directions(v)[1],))[1]
+    )(v[0]),
+    "forward over reverse": lambda f, v: tw.jvp(
+        lambda w: tw.grad(f)(v[0], w, v[2]), (v[1],), (directions(v)[1],)
+    ),
+    "reverse over reverse": lambda f, v: tw.grad(lambda w: tnp.sum(tw.grad(f)(v[0], w, v[2]) ** 2))(
+        v[1]
+    ),
+}
+
+
+def check(program: LoopProgram, mode: str) -> None:
+    values = values_of(program, 3)
+    found, wanted = (MODES[mode](scalar(program, o), values) for o in (LAZY, UNROLLED))
+    for got, one in zip(leaves(found), leaves(wanted), strict=True):
+        np.testing.assert_allclose(got.numpy(), one.numpy(), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_are_those_of_the_steps(name: str, mode: str) -> None:
+    check(ALL[name], mode)
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("name", RANDOM)
+def test_derivatives_of_random_loops_are_those_of_the_steps(name: str, mode: str) -> None:
+    check(ALL[name], mode)
+
+
+@pytest.mark.parametrize("name", ["recurrent", "nested, reversed", "assigned in place"])
+def test_gradients_are_finite_differences(name: str) -> None:
+    program = PROGRAMS[name]
+    tw.testing.check_grads(scalar(program, LAZY), tuple(values_of(program, 4)), order=1)
+
+
+def test_programs_with_gradients_run_on_every_engine(engine: str) -> None:
+    program = PROGRAMS["nested, reversed"]
+    variables = [tw.var(f"v{i}", s, d) for i, (s, d) in enumerate(program.inputs)]
+    value, grads = tw.value_and_grad(scalar(program, LAZY), argnums=(0, 1, 2))(*variables)
+    values = values_of(program, 5)
+    wanted = tw.grad(scalar(program, UNROLLED), argnums=(0, 1, 2))(*values)
+    for options in ({}, {"optimise": False}, {"incremental": False}):
+        compiled = tw.Graph(variables, [value, *grads]).compile(engine=engine, **options)
+        for got, one in zip(compiled(*values)[1:], wanted, strict=True):
+            np.testing.assert_allclose(got, one.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_a_loop_and_its_derivative_are_computed_once() -> None:
+    """The loop that keeps what the way back needs gives the value too."""
+    x = tw.var("x", (50,))
+
+    def loss(x: Any) -> Any:
+        return tw.scan(lambda c, r: (tnp.sin(c * r), c), 1.0, x)[0]
+
+    made = tw.optimise(tw.Graph([x], list(tw.value_and_grad(loss)(x))))
+    assert str(made.trace()).count(" loop ") == 2
+
+
+def test_draws_are_the_same_on_the_way_back() -> None:
+    def loss(a: Any) -> Any:
+        with tw.random.local_seed(5):
+            return tw.scan(lambda c, _: (c + a * tw.random.normal() ** 2, None), 0.0, length=20)[0]
+
+    a = tw.var("a")
+    value, slope = tw.value_and_grad(loss)(a)
+    program = tw.Graph([a], [value, slope]).compile()
+    for _ in range(2):
+        found = program(a=3.0)
+        np.testing.assert_allclose(found[0], 3 * found[1], rtol=1e-12)
+    _, change = tw.jvp(loss, (a,), (1.0,))
+    value, change = tw.Graph([a], [value, change]).compile()(2.0)
+    np.testing.assert_allclose(value, 2 * change, rtol=1e-12)
+
+
+def test_what_has_no_derivative_says_so() -> None:
+    def loss(x: Any) -> Any:
+        return tw.scan(lambda c, r: (c + tw.delay(np.sin, r), None), 0.0, x)[0]
+
+    with pytest.raises(ValueError, match="delay has no derivative"):
+        tw.grad(loss)(np.ones(3))
+
+
+def test_a_layer_differentiates_through_its_steps() -> None:
+    """Weights that all steps share, a mask, and derivatives of the user's own in a step."""
+    limit = tw.custom_vjp(lambda a: tnp.clip(a, -1, 1))
+    limit.defvjp(lambda a: (limit(a), ()), lambda _, cotangent: (cotangent,))
+    mask = np.array([True, True, False, True])
+
+    def loss(language: Language) -> Function:
+        def value(h: Any, w: Any, x: Any) -> Any:
+            def step(c: Any, row: Any) -> Any:
+                new = limit(row[0] @ w + 2 * c)
+                return tnp.where(row[1], new, c), new
+
+            last, rows = language.scan(step, h, (x, mask))
+            return tnp.sum(last**2) + tnp.sum(rows)
+
+        return value
+
+    values = values_of(PROGRAMS["recurrent"], 6)
+    for got, one in zip(
+        tw.grad(loss(LAZY), argnums=(0, 1, 2))(*values),
+        tw.grad(loss(UNROLLED), argnums=(0, 1, 2))(*values),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got.numpy(), one.numpy(), rtol=1e-9)
+
+
+def test_a_batch_of_loops_is_one_loop() -> None:
+    program = PROGRAMS["nested, reversed"]
+    h, w, x = values_of(program, 7)
+    batch = np.stack([x, x * 2, x - 1])
+    each = tw.vmap(tw.grad(scalar(program, LAZY), argnums=(0, 1)), in_axes=(None, None, 0))
+    wanted = [tw.grad(scalar(program, UNROLLED), argnums=(0, 1))(h, w, one) for one in batch]
+    for got, ones in zip(each(h, w, batch), zip(*wanted, strict=True), strict=True):
+        np.testing.assert_allclose(got.numpy(), [one.numpy() for one in ones], rtol=1e-9)
+
+
+def test_draws_in_the_steps_of_a_batch_are_refused() -> None:
+    def walk(start: Any) -> Any:
+        return tw.fori_loop(0, 3, lambda i, c: c + tw.random.normal(), start)
+
+    with pytest.raises(ValueError, match="before the loop"):
+        tw.vmap(walk)(np.zeros(3))
