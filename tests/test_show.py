@@ -6,7 +6,6 @@ import html
 import json
 import pickle
 import re
-import shutil
 import sys
 import webbrowser
 from html.parser import HTMLParser
@@ -75,15 +74,16 @@ def test_show_writes_a_page_and_opens_it_only_without_a_path(
     assert target.read_text("utf-8") == (tmp_path / "1.html").read_text("utf-8")
     target.unlink()
     keys = [set(data_of((tmp_path / f"{n}.html").read_text("utf-8"))) for n in range(3)]
-    assert "memory" not in keys[0]
-    assert {"memory", "rewrites", "twins"} <= keys[1]
-    assert "memory" in keys[2]
+    assert "memories" not in keys[0]
+    assert {"memories", "rewrites", "twins"} <= keys[1]
+    assert "memories" in keys[2]
     assert "rewrites" not in keys[2]
 
 
 def test_the_page_is_small_and_reaches_nothing_outside() -> None:
-    folder = Path(pages.__file__).parent
-    sources = {n: (folder / n).read_text("utf-8") for n in ("page.html", "page.css", "page.js")}
+    folder = Path(pages.__file__).parent / "web"
+    sources = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+    assert set(sources) == {"page.html", "page.css", *pages.SCRIPTS}
     assert sum(len(s.encode()) for s in sources.values()) < 100_000
     for text in sources.values():
         assert not re.search(r"https?:|//cdn|@import|fetch\(|XMLHttpRequest|innerHTML|eval\(", text)
@@ -131,7 +131,7 @@ def test_the_data_say_what_the_plan_says() -> None:
     budget = graph.plan(engine="reference").peak_bytes * 2
     plan = graph.plan(engine="reference", memory=budget)
     data = pages.page_data(graph, plan)
-    memory, run = data["memory"], data["graphs"][1]
+    memory, run = data["memories"][0], data["graphs"][1]
     assert (memory["peak"], memory["bound"]) == (plan.peak_bytes, plan.lower_bound_bytes)
     assert (memory["unshared"], memory["budget"]) == (plan.unshared_bytes, budget)
     assert memory["live"] == [point.live_bytes for point in plan.timeline()]
@@ -145,6 +145,33 @@ def test_the_data_say_what_the_plan_says() -> None:
         assert data["texts"][run["name"][k]] == pages.node_title(step.array.node)
     said = {data["texts"][t] for t in memory["why"].values()}
     assert said == {plan.why(a) for b in plan.blocks for a in b.arrays}
+
+
+def test_two_plans_are_shown_beside_each_other(tmp_path: Path) -> None:
+    graph = network()
+    plan, other = graph.plan(engine="reference"), graph.plan(engine="reference", incremental=False)
+    found = data_of(plan.show(tmp_path / "page.html", other=other).read_text("utf-8"))
+    assert [memory["peak"] for memory in found["memories"]] == [plan.peak_bytes, other.peak_bytes]
+    assert found["diff"] == plan.diff(other).splitlines()
+    here, there = found["graphs"][1:]
+    for k, run in enumerate(found["others"]):
+        if run >= 0:
+            assert here["name"][run] == there["name"][k]
+    assert any(run >= 0 for run in found["others"])
+    with pytest.raises(TypeError, match="other is str"):
+        plan.show(tmp_path / "page.html", other="plan")  # type: ignore[arg-type]
+
+
+def test_the_page_knows_what_the_last_run_computed() -> None:
+    x, y = tw.var("x", (3,)), tw.var("y", (3,))
+    program = tw.Graph([x, y], [tnp.cumsum(x), tnp.cumsum(y)]).compile(engine="reference")
+    assert "last" not in data_of(program._page())
+    program([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    assert len(data_of(program._page())["last"]["executed"]) == 2
+    program(y=[1.0, 1.0, 1.0])
+    last = data_of(program._page())["last"]
+    assert len(last["executed"]) == 1
+    assert last["text"] == "1 of 2 steps were computed, the others reused"
 
 
 def test_a_budget_stays_with_its_plan() -> None:
@@ -267,124 +294,8 @@ def test_view_writes_the_page_of_a_graph_file(
     out = tmp_path / "page.html"
     assert cli.main(["view", str(tmp_path / "network.tawny"), "--output", str(out)]) == 0
     assert capsys.readouterr().out.strip() == str(out)
-    assert {"memory", "rewrites"} <= set(data_of(out.read_text("utf-8")))
+    assert {"memories", "rewrites"} <= set(data_of(out.read_text("utf-8")))
     assert cli.main(["view", str(tmp_path / "network.tawny"), "--graph", "--output", str(out)]) == 0
-    assert "memory" not in data_of(out.read_text("utf-8"))
+    assert "memories" not in data_of(out.read_text("utf-8"))
     assert cli.main(["view", str(tmp_path / "missing.tawny"), "--output", str(out)]) == 1
     assert "tawny view: " in capsys.readouterr().err
-
-
-# --------------------------------------------------------------------- browser
-
-
-@pytest.fixture
-def browser() -> Any:
-    driver = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser is installed")
-    with driver.sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-def visit(browser: Any, path: Path) -> tuple[Any, list[str]]:
-    tab, errors = browser.new_page(viewport={"width": 1200, "height": 800}), list[str]()
-    tab.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.goto(path.as_uri())
-    tab.wait_for_selector("html[data-ready]", timeout=10_000)
-    return tab, errors
-
-
-def test_views_open_select_search_and_zoom(browser: Any, tmp_path: Path) -> None:
-    program = network().compile()
-    tab, errors = visit(browser, program.show(tmp_path / "page.html"))
-    assert tab.locator("#tabs button").all_inner_texts() == ["Graph", "Memory", "Rewrites"]
-    tab.keyboard.press("/")
-    tab.keyboard.type("cumulative_sum")
-    tab.keyboard.press("Enter")
-    assert "cumulative_sum" in tab.inner_text("#panel h2")
-    for key in ("+", "-", "ArrowLeft", "ArrowDown", "0", "n", "p", "o", "c"):
-        tab.keyboard.press(key)
-    tab.mouse.move(400, 300)
-    tab.mouse.wheel(0, -300)
-    tab.keyboard.press("2")
-    tab.keyboard.press("Escape")
-    tab.keyboard.press("m")
-    assert "The peak" in tab.inner_text("#panel h2")
-    tab.keyboard.press("Enter")
-    assert "bytes at" in tab.inner_text("#panel")
-    tab.keyboard.press("3")
-    first = tab.inner_text("#ledger")
-    tab.keyboard.press("ArrowRight")
-    assert tab.inner_text("#ledger") != first or len(program.rewrites) == 1
-    assert not errors
-
-
-TEXTS = """() => {
-  const g = d(), place = placeLabels;
-  let shown;
-  placeLabels = (...given) => { const found = place(...given); shown = [given[2], found]; return found; };
-  paint();
-  placeLabels = place;
-  ctx.font = BOLD;
-  return {
-    nodes: shown[0].map((i) => [g.x[i], g.y[i], g.x[i] + g.w[i], g.y[i] + g.h[i]]),
-    texts: shown[1].map((label) => label.area),
-    wide: shown[0].filter((i) => i < g.count).every((i) => ctx.measureText(g.lines(i)[0]).width < g.w[i] - 9),
-  };
-}"""
-
-
-def test_texts_stand_on_no_node_and_on_no_other_text(browser: Any, tmp_path: Path) -> None:
-    x, y = tw.var("x", (100, 100)), tw.var("a_long_name_of_a_variable_with_wwwwwww", (100, 100))
-    with tw.scope("first"):
-        a = tnp.sin(x) * y
-    with tw.scope("second"):
-        b = tnp.cos(a) @ y
-    with tw.scope("first"):
-        c = tnp.exp(b) + a + y
-    graph = tw.Graph([x, y], [c, b - x], name="back and forth")
-    tab, errors = visit(browser, graph.show(tmp_path / "page.html"))
-    for keys in ("", "o"):
-        for key in keys:
-            tab.keyboard.press(key)
-        found = tab.evaluate(TEXTS)
-        assert found["texts"]
-        assert found["wide"]
-        areas = [*found["nodes"], *found["texts"]]
-        for n, one in enumerate(areas):
-            for other in areas[n + 1 :]:
-                apart = [one[k + 2] <= other[k] or other[k + 2] <= one[k] for k in (0, 1)]
-                assert any(apart), (one, other)
-    assert not errors
-
-
-def test_hostile_names_run_nothing(browser: Any, tmp_path: Path) -> None:
-    x = tw.var("<img src=x onerror=window.hit=1>", (3,))
-    with tw.scope("</script><script>window.hit=1</script>"):
-        y = tnp.exp(x) + 1.5
-    graph = tw.Graph([x], y, name=HOSTILE)
-    tab, errors = visit(browser, graph.compile().show(tmp_path / "page.html"))
-    for key in ("n", "n", "n", "2", "Enter", "3"):
-        tab.keyboard.press(key)
-    assert tab.inner_text("#title").startswith("</script>")
-    assert tab.evaluate("window.hit") is None
-    assert tab.locator("img").count() == 0
-    assert not errors
-
-
-def test_fifty_thousand_nodes_open_soon(browser: Any, tmp_path: Path) -> None:
-    x = tw.var("x", (4,))
-    y = x
-    for k in range(16_000):
-        y = tnp.sin(y) * 0.5 + tnp.cos(x + k)
-    graph = tw.Graph([x], y)
-    assert len(graph.order) > 50_000
-    path = graph.show(tmp_path / "page.html")
-    tab, errors = visit(browser, path)
-    opened = tab.evaluate("performance.now()")
-    assert opened < 3000, f"{opened} ms"
-    assert not errors

@@ -1,4 +1,4 @@
-"""The command line: `tawny doctor`, `tawny bench` and `tawny view`."""
+"""The command line: `tawny doctor`, `tawny bench`, `tawny view` and `tawny profile`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tawny import __version__, load
 from tawny.engine.cpu import unavailable
@@ -20,6 +20,7 @@ from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.compiler import llvm
 from tawny.engine.llvm.runtime.directory import cache_directory
 from tawny.engine.llvm.runtime.host import host
+from tawny.graph.report import page
 
 PACKAGE: Final = "tawny"
 NETWORKS: Final = 'InceptionV3, ResNet50, "MNIST training", "Mask R-CNN"'
@@ -36,12 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     bench.add_argument("--picture", type=Path, metavar="FILE", help="draw them there")
     view = commands.add_parser("view", help="show a graph file: graph, memory and rewrites")
-    view.add_argument("file", type=Path, metavar="FILE", help="what graph.save wrote")
+    view.add_argument(
+        "file", type=Path, metavar="FILE", help="what graph.save or profile.save wrote"
+    )
     view.add_argument(
         "--output", type=Path, metavar="PAGE", help="write the page there, and open no browser"
     )
     view.add_argument("--graph", action="store_true", help="the graph alone, which is not planned")
+    _add_profile(commands)
     given = parser.parse_args(arguments)
+    if given.command == "profile":
+        command = importlib.import_module("tawny.profile_command")
+        measured: int = command.profile(given)
+        return measured
     if given.command == "view":
         return _view(given.file, given.output, compiled=not given.graph)
     if given.command == "bench":
@@ -56,10 +64,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _add_profile(commands: Any) -> None:
+    """Let the parser know `profile`."""
+    profile = commands.add_parser("profile", help="time every step of a graph file or a script")
+    profile.add_argument("file", type=Path, metavar="FILE", help="of a graph, or a Python script")
+    profile.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the script"
+    )
+    profile.add_argument("--runs", type=int, default=20, help="of a graph file; 20 by default")
+    profile.add_argument("--engine", default="cpu", help="of a graph file; cpu by default")
+    profile.add_argument("--output", type=Path, metavar="PAGE", help="write the page there")
+    profile.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto")
+    profile.add_argument("--save", type=Path, metavar="FILE", help="write it for `tawny view`")
+
+
 def _view(file: Path, output: Path | None, *, compiled: bool) -> int:
     """Show a graph file in the browser, or write the page."""
     try:
-        print(load(file).show(output, compiled=compiled))
+        saved = page.saved_page(file)
+        if saved is not None:
+            print(page.show(saved, output))
+        else:
+            print(load(file).show(output, compiled=compiled))
     except (OSError, ValueError) as error:
         print(f"{PACKAGE} view: {error}", file=sys.stderr)
         return 1

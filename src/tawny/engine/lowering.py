@@ -255,6 +255,12 @@ def seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
     return machine.seconds(_profile_of(node).cost)
 
 
+def cost(node: Node) -> Cost:
+    """What one evaluation of a node costs: operations, and bytes moved."""
+    given = [(i.shape, i.dtype) for i in node.inputs]
+    return node.op.cost((node.shape, node.dtype), given)
+
+
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
     """Pairs (operand, result): that result may be written over that operand, if it dies here."""
     return _profile_of(node).overwrites

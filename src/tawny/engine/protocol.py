@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -46,6 +46,36 @@ class MemoryRange(NamedTuple):
     def overlaps(self, other: MemoryRange) -> bool:
         """Whether a byte is in both."""
         return max(self.start, other.start) < min(self.stop, other.stop)
+
+
+class WorkSpan(NamedTuple):
+    """A stretch of a run in which a thread, or a queue of a device, worked on a step."""
+
+    position: int
+    """The place of the step in the schedule; `UPDATE` for the updates after all of them."""
+    lane: int
+    """Which thread or queue; 0 is the one that runs the program."""
+    start: float
+    """Seconds since the run began."""
+    stop: float
+
+
+UPDATE: Final = -1
+"""Stands for what comes after all positions of the schedule: the updates."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A run whose steps were timed one by one."""
+
+    step_seconds: Sequence[float]
+    """What each of the positions took that were run, in their order."""
+    update_seconds: float
+    """What letting the variables take their new values took."""
+    seconds: float
+    """From the beginning of the first step to the end of the updates."""
+    find_spans: Callable[[], list[WorkSpan]]
+    """Who worked when; asked for after the run, if at all."""
 
 
 class Executable(Protocol):
@@ -100,6 +130,10 @@ class Executable(Protocol):
 
         The numbers of the runs count on from `draw`.
         """
+        ...
+
+    def measure(self, positions: Sequence[int], draw: int) -> Measurement:
+        """Run the positions and update once, as `advance` does, and time every step."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import final, get_args
 
@@ -130,6 +131,17 @@ class Compilation(Unique):
                 executable, self._state.executable = self._state.executable, None
                 assert executable is not None
                 return executable
+
+    def replace_executable(self, executable: Executable) -> None:
+        """Let another executable run the program, one over the same memory."""
+        vars(self)["executable"] = executable
+
+    def make_executable(self) -> Executable:
+        """The steps made runnable once more, with memory of their own."""
+        _ = self.executable  # the plan is the one that code could be made for
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said when the program was compiled
+            return self._engine.prepare(self.task)
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""

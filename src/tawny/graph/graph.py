@@ -33,9 +33,12 @@ from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph import files, saving
+    from tawny.graph.profile import estimate as estimation
+    from tawny.graph.profile.estimate import Estimate
     from tawny.graph.report import dot, page, svg, trace
 else:
     files, saving = LazyModule("tawny.graph.files"), LazyModule("tawny.graph.saving")
+    estimation = LazyModule("tawny.graph.profile.estimate")
     dot, page, svg, trace = (
         LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "page", "svg", "trace")
     )
@@ -268,6 +271,37 @@ class Graph(Unique):
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         with pause_gc():
             return self._compile(engine, memory, often, switches, incremental, threads, plan).plan
+
+    def estimate(
+        self,
+        memory: str | float | None = None,
+        often: Variables = (),
+        optimise: bool = True,
+        assume_finite: bool = False,
+        incremental: bool = True,
+        engine: str = "cpu",
+        plan: Planning = "default",
+        disable: Iterable[str] = (),
+        enable: Iterable[str] = (),
+        threads: int | None = None,
+    ) -> Estimate:
+        """What a run would take: predicted time, operations and bytes of every step.
+
+        - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
+          `disable`, `enable`, `threads`: as for `compile`.
+
+        Gives an `Estimate` with `seconds`, `operations`, `bytes` and `rows`, printed as a table.
+        Nothing of the graph is run; what the machine does at best is measured the first time.
+        `program.profile()` says how far off it was.
+
+            x = tw.var("x", (100, 100))
+            tw.Graph([x], x @ x).estimate().operations    # -> 2000000
+        """
+        made = self.plan(
+            *(memory, often, optimise, assume_finite, incremental),
+            *(engine, plan, disable, enable, threads),
+        )
+        return estimation.estimate_plan(made, self.name or "graph")
 
     def explain(
         self,

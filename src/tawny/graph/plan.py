@@ -483,10 +483,11 @@ class Plan(Unique):
             f"{page.frame(page.page(plan=self))}<details><summary>steps</summary>{table}</details>"
         )
 
-    def show(self, path: str | Path | None = None) -> Path:
+    def show(self, path: str | Path | None = None, *, other: Plan | None = None) -> Path:
         """Write a page that shows the memory of the run and the graph; it needs no network.
 
         - `path`: the file, which is replaced; None makes one and opens it in the browser.
+        - `other`: another plan to be shown beside this one, as that of another budget.
 
         Gives the path.  The page shows every value from its first write to its last use, what is
         in use at the peak, and why values lie where they do.
@@ -495,7 +496,9 @@ class Plan(Unique):
             plan = tw.Graph([x], np.cumsum(np.cumsum(x))).plan()
             page = plan.show("plan.html")
         """
-        return page.show(page.page(plan=self), path)
+        if other is not None and not isinstance(other, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error("show", f"other is {type(other).__name__}; accepted: a Plan")
+        return page.show(page.page(plan=self, other=other), path)
 
     def diff(self, other: Plan) -> str:
         """What differs between this plan and another, in words, a line for each thing.

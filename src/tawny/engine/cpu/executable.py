@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import TURNS, Run, interpreter
+from tawny.engine.cpu.meter import Meter
+from tawny.engine.cpu.segments import NativeSegment, Route, callback_segment
 from tawny.engine.cpu.stopping import InterruptibleRun
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.cpu.threads.pool import pool_of
-from tawny.engine.protocol import Task
+from tawny.engine.protocol import Measurement, Task
 from tawny.engine.reference.executable import StepThunk, step_thunk
 from tawny.engine.reference.memory import POISON, HostMemory
 from tawny.node import Value
@@ -31,32 +33,6 @@ MOST_ROUTES: Final = 256
 """Sets of positions whose routes are remembered."""
 
 
-class NativeSegment(NamedTuple):
-    """Entries of the table that one call of the interpreter runs, or a step that Python runs."""
-
-    entries: Cells
-    length: int
-    call: memoryview
-    """The cells of the call."""
-    address: int
-    """Where the cells of the call lie."""
-    callback: StepThunk | None
-    long: bool = False
-    """Whether it is run so that it can be stopped."""
-
-
-class Route(NamedTuple):
-    """How some positions are run."""
-
-    positions: Sequence[int]
-    segments: tuple[NativeSegment, ...]
-    calls_back: bool
-    before: tuple[NativeSegment, ...]
-    """What comes before the last call of a run with its updates."""
-    ending: NativeSegment
-    """The last call of a run with its updates."""
-
-
 class CpuExecutable(HostMemory):
     """Steps over an arena by compiled kernels; those that have none are computed by NumPy."""
 
@@ -69,6 +45,8 @@ class CpuExecutable(HostMemory):
         self._listen: Run = InterruptibleRun(self._interpret, self._table.stop)
         self._routes: dict[int, Route] = {}
         self._updating = self._segment(self._table.updates)
+        self._meter: Meter | None = None
+        """What measures runs, once somebody asked for it."""
         self._turn_seconds = 0.0
         """What a turn of the last call that completed runs took."""
 
@@ -123,6 +101,15 @@ class CpuExecutable(HostMemory):
         self._complete(route.ending, turns)
         self._turn_seconds = (time.perf_counter() - start) / turns
         return turns
+
+    def measure(self, positions: Sequence[int], draw: int) -> Measurement:
+        """Run the positions and update once, and time every step."""
+        route = self._ready(positions)
+        if self._meter is None:
+            self._meter = Meter(self._table, self._pool)
+        self._table.draw(draw)
+        with _quiet(route):
+            return self._meter.measure(route, self._updating, self._after_failure, draw)
 
     def _estimate_seconds(self, positions: Sequence[int]) -> float:
         steps, sequence = self.task.lowered.problem.steps, self.task.layout.sequence
@@ -212,7 +199,7 @@ class CpuExecutable(HostMemory):
             entries = self._table.entries(position)
             if not entries:
                 out.extend(self._native(run))
-                out.append(_callback_segment(self._thunk(position)))
+                out.append(callback_segment(self._thunk(position)))
                 run, seconds = [], 0.0
                 continue
             run.extend(entries)
@@ -253,20 +240,12 @@ class CpuExecutable(HostMemory):
         return NativeSegment(cells, len(cells), call.data, address(call), None, long)
 
 
-def _callback_segment(callback: StepThunk) -> NativeSegment:
-    """A step that Python runs."""
-    return NativeSegment(_NOTHING, 0, _NOTHING.data, 0, callback)
-
-
 def _quiet(route: Route) -> AbstractContextManager[object]:
     """NumPy says nothing of overflows in what it computes."""
     return np.errstate(all="ignore") if route.calls_back else _NO_CHANGE
 
 
 _NO_CHANGE: Final = nullcontext()
-
-
-_NOTHING: Final = np.empty(0, np.int64)
 
 
 def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:

@@ -11,6 +11,8 @@ the last entries of a turn.
 Processors guess where a call leads by where it led before, and a wrong guess costs as much as a
 tiny kernel.  So there are many places that call kernels: a program gives each of its frequent
 kernels one of its own, and the way there is a tree of comparisons, which are guessed better.
+
+A second interpreter does the same and writes down when each entry ended.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
+from tawny.engine.cpu.counter import read_counter
 from tawny.engine.cpu.threads.pool_code import ENTER
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
@@ -32,9 +35,10 @@ ENTRY: Final = 5
 SITES: Final = 16
 """Places that call kernels: number 0 any, the others those that run alone and never fail."""
 
-TABLE, ENTRIES, COUNT, POOL, STATE, TURNS = range(6)
+TABLE, ENTRIES, COUNT, POOL, STATE, TURNS, MARKS = range(7)
 """Cells of a call: the addresses of table and entries, how many, the pool's memory, where turns are
-counted, and how many to run."""
+counted, and how many to run; for the interpreter with a clock, where it writes what that shows, at
+the beginning and after each entry."""
 
 COMPLETED, DRAW, DRAWN, PLACES = range(4)
 """The cells where it keeps count."""
@@ -50,18 +54,19 @@ def sites(kernels: Iterable[int]) -> dict[int, int]:
 
 
 @lazy_library
-def _library(module: Module) -> None:
+def _library(module: Module, *, timed: bool = False) -> None:
     attributes = '"no-jump-tables"="true"'
     with module.function("run", {"call": PTR}, I64, attributes=attributes) as f:
-        _RunWriter(f).write()
+        _RunWriter(f, timed=timed).write()
 
 
 class _RunWriter:
     """Writes the function that makes a call."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, *, timed: bool) -> None:
         self.f = f
         (call,) = f.arguments
+        self.marks = f.cell(call, MARKS, PTR) if timed else None
         self.table, self.entries = f.cell(call, TABLE, PTR), f.cell(call, ENTRIES, PTR)
         self.pool, self.state = f.cell(call, POOL, PTR), f.cell(call, STATE, PTR)
         self.count, self.turns = f.cell(call, COUNT), f.cell(call, TURNS)
@@ -71,6 +76,7 @@ class _RunWriter:
         """All turns; the number of entries that were run."""
         f = self.f
         is_counted = self.turns > 0
+        self._mark(f.constant(I64, 0))
         with f.repeat(f.constant(I64, 0)) as turns:
             (turn,) = turns.carried
             with f.when(is_counted):
@@ -79,11 +85,17 @@ class _RunWriter:
                 number = f.load(I64, f.element(self.entries, step.index, I64))
                 entry = f.element(self.table, number * ENTRY, I64)
                 self._run_entry(entry, turn * self.count + step.index)
+                self._mark(step.index + 1)
             with f.when(is_counted):
                 self._count_up(COMPLETED)
                 self._count_up(DRAW)
             turns.again(turn + 1 < self.turns, turn + 1)
         f.return_(f.maximum(self.turns, 1) * self.count)
+
+    def _mark(self, number: Value) -> None:
+        """Write down what the clock shows, if there is one."""
+        if self.marks is not None:
+            self.f.store(read_counter(self.f), self.f.element(self.marks, number, I64))
 
     def _number_draws(self) -> None:
         """Write the number of the run where rows have it."""
@@ -136,9 +148,9 @@ class _RunWriter:
 
 
 @cache
-def interpreter() -> Run:
+def interpreter(*, timed: bool = False) -> Run:
     """The interpreter, as a function that releases the interpreter lock of Python."""
-    library = _library()
+    library = _library(timed=True) if timed else _library()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library.address("run"))
     function.library = library  # type: ignore[attr-defined]
     return function

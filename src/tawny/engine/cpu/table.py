@@ -25,7 +25,7 @@ from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
 from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types
-from tawny.engine.protocol import Task
+from tawny.engine.protocol import UPDATE, Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
@@ -37,9 +37,6 @@ Cells = npt.NDArray[np.int64]
 
 Prepared = tuple[StridedView, Preparation]
 """A constant, and what makes it ready for a kernel."""
-
-NOWHERE: Final = -1
-"""The position of what runs after all steps."""
 
 SHARE_SECONDS: Final = 10e-6
 """A thread is woken for no less than this, as far as is estimated."""
@@ -137,6 +134,15 @@ class Table(Unique):
     def entries(self, position: int) -> range:
         """The entries that run a position; none where Python does."""
         return self._of_position[position]
+
+    @property
+    def entry_cells(self) -> Cells:
+        """The cells of all entries, a row for each."""
+        return self._table
+
+    def position_of(self, entry: int) -> int:
+        """The position that an entry belongs to; `UPDATE` for what comes after all of them."""
+        return self._entries[entry].position
 
     def clear_failure(self, entry: int) -> int:
         """The position whose kernel failed; it is ready to be called again."""
@@ -384,7 +390,7 @@ class Table(Unique):
         storage = layout.schedule.final_storages[self._task.lowered.values[node, 0]]
         return 0 if storage == RESIDENT else layout.placement.offsets[storage]
 
-    def _add_copy(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
+    def _add_copy(self, start: int, memory: Memory, position: int = UPDATE) -> None:
         """Add the entry that copies an array; its row begins with the two addresses."""
         code = copy_kernel([whole_block(0, memory)], 1, memory.dtype.itemsize)
         self._row.extend(map(index, code.parameters))

@@ -14,8 +14,9 @@ from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
 from tawny.engine.layout import StridedView
 from tawny.engine.lowering import types
-from tawny.engine.protocol import Task
+from tawny.engine.protocol import Measurement, Task
 from tawny.engine.reference import compute
+from tawny.engine.stopwatch import Stopwatch
 from tawny.node import Node
 
 Command = Callable[[int], None]
@@ -63,6 +64,19 @@ class GpuExecutable(DeviceMemory):
         self.run(positions, draw)
         self.update()
         return 1
+
+    def measure(self, positions: Sequence[int], draw: int) -> Measurement:
+        """Run once, and time every step; the device is waited for after each."""
+        self.driver.finish()
+        watch = Stopwatch()
+        with np.errstate(all="ignore"):
+            for position in positions:
+                self._commands[position](draw)
+                self.driver.finish()
+                watch.note()
+        self.update()
+        watch.note()
+        return watch.measurement(positions)
 
     # ----------------------------------------------------------------- commands
 

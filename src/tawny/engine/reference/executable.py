@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from tawny.engine.lowering import PROCESSOR
-from tawny.engine.protocol import Task
+from tawny.engine.protocol import Measurement, Task
 from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.engine.reference.memory import POISON, HostMemory
+from tawny.engine.stopwatch import Stopwatch
 from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.body import Body
@@ -55,6 +56,18 @@ class ReferenceExecutable(HostMemory):
         self.run(positions, draw)
         self.update()
         return 1
+
+    def measure(self, positions: Sequence[int], draw: int) -> Measurement:
+        """Run once, and time every step."""
+        thunks = [self.thunk(position) for position in positions]
+        watch = Stopwatch()
+        with np.errstate(all="ignore"):
+            for thunk in thunks:
+                thunk(draw)
+                watch.note()
+        self.update()
+        watch.note()
+        return watch.measurement(positions)
 
 
 def step_thunk(memory: HostMemory, position: int) -> StepThunk:

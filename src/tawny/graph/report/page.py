@@ -15,19 +15,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tawny.array import array_for
 from tawny.graph.report.scope_layout import ScopeLayout
+from tawny.graph.report.time_data import time_data
 from tawny.graph.report.trace import attributes, roles, small_value, type_text
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise
+from tawny.ops.bands import Bands
 from tawny.shape import size
 from tawny.source import Source
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
     from tawny.graph.plan import Plan
+    from tawny.graph.profile.profile import Profile
     from tawny.rewrite.ledger import Rewrites
 
 MAX_RECORDS: Final = 20_000
@@ -75,15 +78,55 @@ def frame(page: str) -> str:
 
 
 def page(
-    graph: Graph | None = None, plan: Plan | None = None, rewrites: Rewrites | None = None
+    graph: Graph | None = None,
+    plan: Plan | None = None,
+    rewrites: Rewrites | None = None,
+    *,
+    other: Plan | None = None,
+    executed: frozenset[Node] | None = None,
 ) -> str:
-    """The page of a graph, of a plan, or of both and what the optimiser did."""
-    return _fill_page(page_data(graph, plan, rewrites))
+    """The page of a graph, of a plan, or of both and what the optimiser did.
+
+    `other` is a plan to show beside, `executed` what the last run computed.
+    """
+    data = page_data(graph, plan, rewrites, other=other, executed=executed)
+    if graph is None:
+        data["first"] = "memory"
+    return _fill_page(data)
+
+
+def profile_page(profile: Profile) -> str:
+    """The page of a program that was measured."""
+    return _fill_page(profile_data(profile))
+
+
+def profile_data(profile: Profile) -> dict[str, Any]:
+    """What the page of a program shows that was measured, as plain data."""
+    program = profile.program
+    data = page_data(program.graph, program.plan, program.rewrites, profile=profile)
+    return data | {"first": "time", "format": PROFILE_FORMAT}
+
+
+def saved_page(path: Path) -> str | None:
+    """The page of a profile in a file; None where the file is something else."""
+    with path.open("rb") as file:
+        if file.read(1) != b"{":
+            return None
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        return None
+    known = isinstance(data, dict) and cast("dict[str, Any]", data).get("format") == PROFILE_FORMAT
+    return _fill_page(cast("dict[str, Any]", data)) if known else None
+
+
+PROFILE_FORMAT: Final = "tawny profile 1"
+"""What files of profiles say they are."""
 
 
 def _fill_page(data: Mapping[str, Any]) -> str:
     """The page with its script, its style and its data, of which none is executed."""
-    script, style = _file("page.js"), _file("page.css")
+    script, style = "".join(map(_file, SCRIPTS)), _file("page.css")
     return (
         _file("page.html")
         .replace("{{script-hash}}", _digest(script))
@@ -101,9 +144,16 @@ def escape_json(text: str) -> str:
     return text
 
 
-@lru_cache(3)
+SCRIPTS: Final = (
+    *("base.js", "drawing.js", "memory.js", "time.js", "state.js"),
+    *("graph.js", "rewrites.js", "panel.js", "events.js"),
+)
+"""The parts of the page's script, in their order."""
+
+
+@lru_cache
 def _file(name: str) -> str:
-    return Path(__file__).with_name(name).read_text("utf-8")
+    return (Path(__file__).parent / "web" / name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:
@@ -139,7 +189,13 @@ class _Texts:
 
 
 def page_data(
-    graph: Graph | None, plan: Plan | None = None, rewrites: Rewrites | None = None
+    graph: Graph | None,
+    plan: Plan | None = None,
+    rewrites: Rewrites | None = None,
+    *,
+    other: Plan | None = None,
+    profile: Profile | None = None,
+    executed: frozenset[Node] | None = None,
 ) -> dict[str, Any]:
     """What a page shows, as plain data."""
     texts = _Texts()
@@ -156,8 +212,19 @@ def page_data(
             if own in names
         }
         run = drawings["as run"] = _Drawing(plan.lowered.results, result_names, texts, state)
-        data["memory"] = _memory(plan, run, texts)
+        data["memories"] = [_memory(plan, run, texts)]
         data["twins"] = _twins(plan, written, run)
+        if profile is not None:
+            steps = [step.array.node for step in plan.steps]
+            data["time"] = time_data(profile, steps, run.number)
+        if executed is not None:
+            data["last"] = _last_run(plan, run, executed)
+        if other is not None:
+            beside = _Drawing(other.lowered.results, {}, texts)
+            drawings["as run by the other plan"] = beside
+            data["memories"].append(_memory(other, beside, texts))
+            data["others"] = [run.number.get(node, -1) for node in beside.order]
+            data["diff"] = plan.diff(other).splitlines()
     if rewrites is not None:
         data["rewrites"] = _rewrites(rewrites, texts)
     data["graphs"] = [drawing.data(label) for label, drawing in drawings.items()]
@@ -283,7 +350,11 @@ def _memory(plan: Plan, run: _Drawing, texts: _Texts) -> dict[str, Any]:
             later = [p for p in inside if not tenants or p >= tenants[-1][1]]
             tenants.append((run.number.get(node, -1), (later or inside or [block.first])[0]))
         blocks.append([block.offset, block.bytes, block.first, block.last, block.kind, tenants])
+    bands = [step.position for step in plan.steps if isinstance(step.array.node.op, Bands)]
+    budget = "" if plan.budget is None else f" within {plan.budget:,} bytes"
     return {
+        "label": texts.number(f"{plan.engine}{budget}: {plan.peak_bytes:,} bytes"),
+        "bands": bands,
         "peak": plan.peak_bytes,
         "bound": plan.lower_bound_bytes,
         "unshared": plan.unshared_bytes,
@@ -294,6 +365,15 @@ def _memory(plan: Plan, run: _Drawing, texts: _Texts) -> dict[str, Any]:
         "again": [step.position for step in plan.steps if step.again],
         "blocks": blocks,
         "why": _reasons(plan, run, texts),
+    }
+
+
+def _last_run(plan: Plan, run: _Drawing, executed: frozenset[Node]) -> dict[str, Any]:
+    """What the last run computed."""
+    steps = set(plan.lowered.steps)
+    return {
+        "executed": [run.number[node] for node in run.order if node in executed],
+        "text": f"{len(steps & executed)} of {len(steps)} steps were computed, the others reused",
     }
 
 

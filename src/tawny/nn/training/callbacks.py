@@ -12,6 +12,7 @@ from tawny.errors import type_error
 from tawny.tree import map_leaves
 
 if TYPE_CHECKING:
+    from tawny.graph.profile.profile import Profile
     from tawny.graph.program import Program
 
 
@@ -34,6 +35,9 @@ class History:
     program: Program | None = field(default=None, repr=False, compare=False)
     """The compiled step for a batch of full size."""
 
+    profile: Profile | None = field(default=None, repr=False, compare=False)
+    """What the operations of the steps took, if that was asked for."""
+
     @property
     def steps(self) -> int:
         """How many updates were made."""
@@ -45,8 +49,8 @@ class History:
         return len(self.loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the program, which holds compiled code, for copies and pickles."""
-        return {**vars(self), "program": None}
+        """All but program and profile, which hold compiled code, for copies and pickles."""
+        return {**vars(self), "program": None, "profile": None}
 
     def __repr__(self) -> str:
         last = self.loss[-1:] or self.batch_loss[-1:]

@@ -6,12 +6,14 @@ import math
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error, warn
 from tawny.graph.graph import Graph
+from tawny.graph.profile.recording import ProfileRecording, record
 from tawny.nn.module import Module, as_seed, check_module
 from tawny.nn.training import checkpoints
 from tawny.nn.training.callbacks import Callback, History, TrainingEvent, as_callbacks
@@ -44,6 +46,12 @@ from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
 from tawny.shape import as_int
 
+PHASES: Final = (
+    *("data", "first step and its building", "steps"),
+    *("validation", "callbacks and checkpoints"),
+)
+"""What the time of a training is spent on."""
+
 
 @explain_bad_calls
 def train(
@@ -65,6 +73,7 @@ def train(
     progress: bool | None = None,
     engine: str = "cpu",
     memory: str | int | None = None,
+    profile: bool = False,
 ) -> History:
     """Train a model on data; it has the trained values at the end, however training ends.
 
@@ -88,6 +97,8 @@ def train(
     - `progress`: whether to show a bar; None shows it on terminals.
     - `engine`: as for `Graph.compile`.
     - `memory`: a budget for what a step computes, `"2GB"` or bytes; None sets no limit.
+    - `profile`: whether to time every operation of every step; `history.profile` then has that,
+      with what data, validation and callbacks took, and `.show()` draws it.
 
     Gives a `History`: `loss` of each epoch, `batch_loss` and `rate` of each step, `validation`,
     `reason` why it ended, and `seconds`.
@@ -145,7 +156,15 @@ def train(
                 "nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint"
             )
         training.resume(resume)
-    training.run(_length(epochs, steps, source), progress)
+    if not isinstance(cast("object", profile), bool):
+        raise type_error("nn.train", f"profile is {profile!r}; accepted: True, False")
+    length = _length(epochs, steps, source)
+    if not profile:
+        training.run(length, progress)
+        return training.history
+    with record() as recording:
+        training.run(length, progress)
+    training.note_profile(recording)
     return training.history
 
 
@@ -197,12 +216,21 @@ class TrainingRun:
         self.where = TrainingPosition(stopping=[rule.start() for rule in rules])
         self._reason: str | None = None
         self._warned = False
+        self._phases = dict.fromkeys(PHASES, 0.0)
 
     # ------------------------------------------------------------------ control
 
     def stop(self, reason: str) -> None:
         """End at the next occasion; the first reason stands."""
         self._reason = self._reason or reason
+
+    def note_profile(self, recording: ProfileRecording) -> None:
+        """Let the history have what was measured of the steps."""
+        program = self.stepper.programs.first
+        found = None if program is None else recording.profile_of(program)
+        if found is not None:
+            phases = {name: seconds for name, seconds in self._phases.items() if seconds}
+            self.history.profile = replace(found, phases=phases)
 
     def update_model(self) -> None:
         """Let the model have copies of the values of now."""
@@ -253,7 +281,9 @@ class TrainingRun:
                 if self._epoch_is_over():
                     break
                 return
+            start = time.perf_counter()
             batch = next(batches, None)
+            self._phases["data"] += time.perf_counter() - start
             if batch is None:
                 break
             self._step(batch, progress)
@@ -267,7 +297,9 @@ class TrainingRun:
         where, history = self.where, self.history
         start = time.perf_counter()
         loss, rate = self.stepper.step(batch, where.step)
-        history.seconds += time.perf_counter() - start
+        took = time.perf_counter() - start
+        history.seconds += took
+        self._phases["steps" if history.batch_loss else "first step and its building"] += took
         history.batch_loss.append(loss)
         history.rate.append(rate)
         where.step += 1
@@ -293,7 +325,9 @@ class TrainingRun:
         found: dict[str, float] = {}
         if self.evaluation is not None:
             evaluator, data = self.evaluation
+            start = time.perf_counter()
             found = evaluator.measure(data)
+            self._phases["validation"] += time.perf_counter() - start
         history.loss.append(loss)
         for name, value in found.items():
             history.validation.setdefault(name, []).append(value)
@@ -320,7 +354,7 @@ class TrainingRun:
         """Call callbacks, and write a checkpoint if one is due."""
         if not self.callbacks and self.checkpoint is None:
             return
-        where = self.where
+        where, start = self.where, time.perf_counter()
         rate = self.history.rate[-1]
         happened = TrainingEvent(event, epoch, where.step, loss, rate, found, self.history, self)
         for callback in self.callbacks:
@@ -329,6 +363,7 @@ class TrainingRun:
             path = self.checkpoint.path_at(where.step, epoch)
             arrays = self.stepper.training_state.by_name()
             checkpoints.save(path, arrays, where, self.history, self.about)
+        self._phases["callbacks and checkpoints"] += time.perf_counter() - start
 
 
 def _seed(value: object, op: str) -> int:

@@ -1,0 +1,33 @@
+"use strict";
+// Data is text: it reaches the page through textContent and fillText alone.
+const D = JSON.parse(document.getElementById("data").textContent);
+const T = D.texts, NONE = 1 << 30;
+const $ = (id) => document.getElementById(id);
+const canvas = $("map"), ctx = canvas.getContext("2d");
+
+function el(tag, text, more, ...children) {
+  const made = document.createElement(tag);
+  if (text !== null && text !== undefined) made.textContent = text;
+  Object.assign(made, more || {});
+  for (const child of children) if (child) made.append(child);
+  return made;
+}
+function bytesText(n) {
+  for (const [unit, name] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (Math.abs(n) >= unit) return (n / unit).toFixed(1) + " " + name;
+  return n + " B";
+}
+function countText(n) {
+  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(n) >= unit) return (n / unit).toPrecision(3) + " " + name;
+  return String(n);
+}
+const BOLD = "600 12px system-ui, sans-serif", MEDIUM = "11px system-ui, sans-serif", SMALL = "10px system-ui, sans-serif";
+const textWidth = (text, font) => { ctx.font = font; return ctx.measureText(text).width; };
+const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let ink, faint, line, back, card, accent, select;
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  [ink, faint, line, back, card, accent, select] = ["ink", "faint", "line", "back", "card", "accent", "select"].map((n) => style.getPropertyValue("--" + n).trim());
+}
+const fill = (hue, strength = 1) => (dark.matches ? `hsl(${hue} ${38 * strength}% 27%)` : `hsl(${hue} ${70 * strength}% ${90 - 6 * strength}%)`);
+

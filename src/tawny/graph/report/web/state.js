@@ -1,0 +1,116 @@
+// -------------------------------------------------------- links between the views
+const R = D.rewrites, P = D.time;
+const written = (run) => backTwins.get(run) || [];
+const backTwins = new Map();
+(D.twins || []).forEach((twin, k) => { if (twin !== NONE) { const run = twin < 0 ? ~twin : twin; if (!backTwins.has(run)) backTwins.set(run, []); backTwins.get(run).push(k); } });
+// Drawings: 0 as written, 1 as run, 2 as run by the other plan.
+const fromRun = new Map();
+(D.others || []).forEach((run, k) => { if (run >= 0) fromRun.set(run, k); });
+const runOf = (g, k) => (g === 1 ? k : g === 2 ? D.others[k] : D.twins && D.twins[k] !== NONE ? (D.twins[k] < 0 ? ~D.twins[k] : D.twins[k]) : -1);
+const isInside = (k) => D.twins[k] < 0;
+const maps = (D.memories || []).map((data, number) => new MemoryMap(data, number + 1, number));
+const M = maps[0];
+const inGraph = (to, g, k) => (to === g ? k : to === 2 ? (fromRun.get(runOf(g, k)) ?? -1) : to === 1 ? runOf(g, k) : (written(runOf(g, k))[0] ?? -1));
+const rowsOf = new Map(), timesOf = new Map(), lastRun = new Set(D.last ? D.last.executed : []);
+if (P) P.rows.forEach((row, k) => { const node = row[1]; if (node < 0) return; if (!rowsOf.has(node)) rowsOf.set(node, []); rowsOf.get(node).push(k); timesOf.set(node, (timesOf.get(node) || 0) + row[2]); });
+const timeMost = [...timesOf.values()].reduce((a, b) => Math.max(a, b), 1e-12);
+const byPlace = new Map();
+if (R) R.records.forEach((record, k) => { for (const p of record[4]) { if (!byPlace.has(p)) byPlace.set(p, []); byPlace.get(p).push(k); } });
+const rewritesAt = (g, k) => { const out = new Set(); for (const p of drawings[g].places[k]) for (const r of byPlace.get(p) || []) if (R.records[r][3].includes(drawings[g].name[k])) out.add(r); return [...out]; };
+function nodesOf(record) {
+  const d = drawings[0], places = new Set(record[4]), names = new Set(record[3]), out = [];
+  for (let k = 0; k < d.count && out.length < 30; k++) if (names.has(d.name[k]) && d.places[k].some((p) => places.has(p))) out.push(k);
+  return out;
+}
+
+// ---------------------------------------------------------------------- state
+const S = { view: D.first || "graph", g: 0, node: -1, box: -1, block: -1, map: 0, step: M ? M.peakStep : 0, axis: "step", row: -1, record: 0, rule: -1, colour: "class" };
+const d = () => drawings[S.g];
+const VIEWS = [["graph", "Graph"], ...(M ? [["memory", "Memory"]] : []), ...(R ? [["rewrites", "Rewrites"]] : []), ...(P ? [["time", "Time"]] : [])];
+const COLOURS = [["class", "kind of operation"], ["bytes", "bytes"], ...(M ? [["block", "memory block"]] : []), ...(P ? [["time", "time"]] : []), ...(D.last ? [["last", "computed in the last run"]] : [])];
+
+function choose(g, node, centre) {
+  S.box = -1;
+  if (S.view === "graph" && g !== S.g) { const other = inGraph(S.g, g, node); if (other >= 0) { g = S.g; node = other; } else setGraph(g); }
+  S.g = g; S.node = node; $("which").value = String(g);
+  const run = M ? runOf(g, node) : -1;
+  if (M && S.view !== "memory") S.map = g === 2 ? 1 : 0;
+  const map = maps[S.map], own = map ? nodeIn(map, g, node) : -1, homes = own >= 0 ? map.blocksOf.get(own) : null;
+  S.block = homes ? homes[0] : -1;
+  if (own >= 0 && map.stepsOf.has(own) && S.view !== "memory") S.step = map.stepsOf.get(own)[0];
+  if (P && run >= 0 && rowsOf.has(run) && !(S.row >= 0 && P.rows[S.row][1] === run)) S.row = rowsOf.get(run)[0];
+  if (R && S.view !== "rewrites") { const found = rewritesAt(g, node); if (found.length) { S.record = found[0]; S.rule = -1; } }
+  if (S.view === "graph" && centre) { let shown = node; if (d().inline[node] && d().readers[node].length) shown = d().readers[node][0]; d().reveal(shown); centreOn(d().shown[shown]); }
+  refresh();
+}
+function setGraph(g) { S.g = g; $("which").value = String(g); }
+function setView(view) {
+  S.view = view;
+  for (const tab of $("tabs").children) { tab.setAttribute("aria-selected", String(tab.dataset.view === view)); tab.tabIndex = tab.dataset.view === view ? 0 : -1; }
+  $("ledger").hidden = view !== "rewrites";
+  canvas.hidden = view === "rewrites";
+  $("times").hidden = view !== "time"; $("stage").classList.toggle("split", view === "time");
+  for (const one of document.querySelectorAll(".for-memory")) one.hidden = view !== "memory" || !P;
+  for (const one of document.querySelectorAll(".for-graph")) one.hidden = view !== "graph";
+  if (drawings.length < 2) $("graph-choice").hidden = true;
+  for (const one of document.querySelectorAll(".for-map")) one.hidden = view === "rewrites";
+  $("keys").textContent = { graph: "drag or arrows: move · wheel, + −: zoom · 0: fit · n p: next, previous · Enter: open or close a box · /: search", memory: "← →: step · Enter: value written there · m: the peak · wheel, + −: zoom · drag: move · 0: fit", rewrites: "← →: previous, next rewrite", time: "← →: step before, after · ↑ ↓: in the table · Enter: in the graph · m: the slowest · wheel, + −: zoom · 0: fit" }[view];
+  if (view === "graph" && S.node >= 0) { const k = S.node; if (!d().inline[k]) { d().reveal(k); if (d().view) centreOn(d().shown[k]); } }
+  resize(); refresh();
+  if (document.documentElement.dataset.ready) (view === "rewrites" ? $("ledger") : canvas).focus({ preventScroll: true });
+}
+
+// -------------------------------------------------------------------- the views' frame
+let width = 0, height = 0, dpr = 1, waiting = false;
+function resize() {
+  dpr = devicePixelRatio || 1;
+  const box = (canvas.hidden ? $("stage") : canvas).getBoundingClientRect();
+  width = box.width; height = box.height;
+  canvas.width = Math.max(1, width * dpr); canvas.height = Math.max(1, height * dpr);
+  draw();
+}
+function draw() { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; paint(); }); } }
+function paint() {
+  if (!width || !height || S.view === "rewrites") return;
+  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+  ctx.fillStyle = back; ctx.fillRect(0, 0, width, height);
+  if (S.view === "graph") paintGraph(); else if (S.view === "memory") paintMemory(); else paintTime();
+}
+function refresh() { fillPanel(); fillLegend(); if (S.view === "rewrites") fillLedger(); if (S.view === "time") fillTimes(); draw(); }
+
+function fit() {
+  if (S.view !== "graph") { Object.assign(near, { zx: 1, zy: 1, ox: 0, oy: 0 }); Object.assign(clock, { z: 1, o: 0 }); draw(); return; }
+  const g = d(), w = g.w[g.count], h = g.h[g.count];
+  const whole = Math.min((width - 40) / w, (height - 40) / h, 1.4), s = Math.max(whole, Math.min(0.55, (width - 40) / w));
+  g.view = { s, x: (width - w * s) / 2, y: h * s > height - 40 ? 20 : (height - h * s) / 2 };
+  draw();
+}
+function fitWhole() {
+  if (S.view !== "graph") return fit();
+  const g = d(), w = g.w[g.count], h = g.h[g.count], s = Math.min((width - 40) / w, (height - 40) / h, 1.4);
+  g.view = { s, x: (width - w * s) / 2, y: (height - h * s) / 2 };
+  draw();
+}
+function centreOn(id) {
+  const g = d();
+  if (id < 0) return;
+  if (!g.view) fit();
+  const s = Math.max(g.view.s, 0.7);
+  g.view = { s, x: width / 2 - (g.x[id] + g.w[id] / 2) * s, y: height / 2 - (g.y[id] + g.h[id] / 2) * s };
+}
+function zoom(factor, px = width / 2, py = height / 2) {
+  if (S.view === "graph") {
+    const v = d().view, s = Math.min(6, Math.max(0.002, v.s * factor));
+    v.x = px - ((px - v.x) * s) / v.s; v.y = py - ((py - v.y) * s) / v.s; v.s = s;
+  } else if (S.view === "memory") {
+    const a = mapAt(px).area, f = Math.max(1, near.zx * factor) / near.zx, e = Math.max(1, near.zy * factor) / near.zy;
+    const u = (px - a.left) / (a.right - a.left), v = (py - a.top) / (a.bottom - a.top);
+    near.ox = u - (u - near.ox) * f; near.oy = v - (v - near.oy) * e; near.zx *= f; near.zy *= e; clampNear();
+  } else zoomTime(factor, px);
+  draw();
+}
+function pan(dx, dy) {
+  if (S.view === "graph") { const v = d().view; v.x += dx; v.y += dy; } else if (S.view === "memory") { const a = M.area; near.ox += dx / (a.right - a.left); near.oy += dy / (a.bottom - a.top); clampNear(); } else panTime(dx);
+  draw();
+}
+
