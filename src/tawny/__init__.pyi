@@ -52,6 +52,7 @@ from tawny.ops.delay import fold as fold
 from tawny.ops.delay import lazy_print as lazy_print
 from tawny.ops.delay import map_elements as map_elements
 from tawny.ops.differentiation import stop_gradient as stop_gradient
+from tawny.pytorch.export import from_torch as from_torch
 from tawny.scopes import scope as scope
 
 __version__: str
