@@ -7,7 +7,7 @@ every network library the window is not flipped: this is what signal processing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.attributes import Positive
@@ -18,6 +18,7 @@ from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import batch_size, matrix_transpose, repeat_in_batch, reshape
 from tawny.ops.window import (
+    AXES,
     AnySizes,
     Padding,
     Pads,
@@ -28,6 +29,7 @@ from tawny.ops.window import (
     batch_images,
     check_positive,
     merge_channels,
+    over_axes,
     per_axis,
     resolve_padding,
     spans,
@@ -319,97 +321,58 @@ def _conv(
     return wrap(make(Convolution(*geometry, number), cast_to_common(nodes)))
 
 
-@public(spelled={"strides": "stride"})
-def conv1d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Array:
-    """Convolution over one spatial axis, channels last.
+class ConvolutionFunction(Protocol):
+    """A convolution over some number of spatial axes."""
 
-    - `x`: the input, (batch, n, channels).
-    - `kernel`: (window, channels // groups, outputs); it is not flipped, as in every
-      network library.
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
-    - `groups`: into how many groups the channels are split, each with outputs of its own.
-
-    Gives (batch, n, outputs).  Raises ValueError for shapes that do not fit together.
-
-        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 4))
-        np.conv1d(image, kernel).shape      # -> (1, 3, 4)
-        np.conv1d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 4)
-    """
-    return _conv("conv1d", 1, x, kernel, stride, padding, dilation, groups)
+    def __call__(
+        self,
+        x: ArrayLike,
+        kernel: ArrayLike,
+        /,
+        *,
+        stride: Sizes = 1,
+        padding: Padding = "VALID",
+        dilation: Sizes = 1,
+        groups: int = 1,
+    ) -> Array: ...
 
 
-@public(spelled={"strides": "stride"})
-def conv2d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Array:
-    """Convolution over two spatial axes, channels last.
+def _convolution(rank: int) -> ConvolutionFunction:
+    @public(spelled={"strides": "stride"})
+    @over_axes(rank)
+    def conv(
+        x: ArrayLike,
+        kernel: ArrayLike,
+        /,
+        *,
+        stride: Sizes = 1,
+        padding: Padding = "VALID",
+        dilation: Sizes = 1,
+        groups: int = 1,
+    ) -> Array:
+        """Convolution over {count}, channels last.
 
-    - `x`: the input, (batch, rows, columns, channels).
-    - `kernel`: (*window, channels // groups, outputs); it is not flipped, as in every
-      network library.
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
-    - `groups`: into how many groups the channels are split, each with outputs of its own.
+        - `x`: the input, (batch, {axes}, channels).
+        - `kernel`: ({window}, channels // groups, outputs); it is not flipped, as in every
+          network library.
+        - `stride`: how far apart windows are: one number, or one for each spatial axis.
+        - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output
+          for each of `stride` inputs; or a pair (before, after) for each spatial axis.
+        - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+        - `groups`: into how many groups the channels are split, each with outputs of its own.
 
-    Gives (batch, *spatial, outputs).  Raises ValueError for shapes that do not fit together.
+        Gives (batch, {spatial}, outputs).  Raises ValueError for shapes that do not fit together.
 
-        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 4))
-        np.conv2d(image, kernel).shape      # -> (1, 3, 3, 4)
-        np.conv2d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 3, 4)
-    """
-    return _conv("conv2d", 2, x, kernel, stride, padding, dilation, groups)
+            image, kernel = np.ones((1, {x5}, 2)), np.ones(({x3}, 2, 4))
+            np.{name}(image, kernel).shape      # -> (1, {x3}, 4)
+            np.{name}(image, kernel, stride=2, padding="SAME").shape   # -> (1, {x3}, 4)
+        """
+        return _conv(f"conv{rank}d", rank, x, kernel, stride, padding, dilation, groups)
+
+    return conv
 
 
-@public(spelled={"strides": "stride"})
-def conv3d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Array:
-    """Convolution over three spatial axes, channels last.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `kernel`: (*window, channels // groups, outputs); it is not flipped, as in every
-      network library.
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
-    - `groups`: into how many groups the channels are split, each with outputs of its own.
-
-    Gives (batch, *spatial, outputs).  Raises ValueError for shapes that do not fit together.
-
-        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 4))
-        np.conv3d(image, kernel).shape      # -> (1, 3, 3, 3, 4)
-        np.conv3d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 3, 3, 4)
-    """
-    return _conv("conv3d", 3, x, kernel, stride, padding, dilation, groups)
+conv1d, conv2d, conv3d = map(_convolution, AXES)
 
 
 def _transposed_size(n: int, window: int, stride: int, padding: Padding, axis: int) -> int:
@@ -446,67 +409,40 @@ def _conv_transpose(
     return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), operands))
 
 
-@public(spelled={"strides": "stride"})
-def conv_transpose1d(
-    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
-) -> Array:
-    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
+class TransposeFunction(Protocol):
+    """A transposed convolution over some number of spatial axes."""
 
-    - `x`: the input, (batch, n, channels).
-    - `kernel`: (window, channels, outputs).
-    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
-    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
-      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
-      from (n - 1) * stride + window.
-
-    Gives (batch, n, outputs), as networks use it to enlarge.
-
-        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 4))
-        np.conv_transpose1d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 4)
-    """
-    return _conv_transpose("conv_transpose1d", 1, x, kernel, stride, padding)
+    def __call__(
+        self, x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
+    ) -> Array: ...
 
 
-@public(spelled={"strides": "stride"})
-def conv_transpose2d(
-    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
-) -> Array:
-    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
+def _transposed_convolution(rank: int) -> TransposeFunction:
+    @public(spelled={"strides": "stride"})
+    @over_axes(rank)
+    def conv_transpose(
+        x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
+    ) -> Array:
+        """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
 
-    - `x`: the input, (batch, rows, columns, channels).
-    - `kernel`: (*window, channels, outputs).
-    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
-    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
-      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
-      from (n - 1) * stride + window.
+        - `x`: the input, (batch, {axes}, channels).
+        - `kernel`: ({window}, channels, outputs).
+        - `stride`: how far apart windows are in the output: one number, or one for each axis.
+        - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
+          n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut
+          off from (n - 1) * stride + window.
 
-    Gives (batch, *spatial, outputs), as networks use it to enlarge.
+        Gives (batch, {spatial}, outputs), as networks use it to enlarge.
 
-        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 4))
-        np.conv_transpose2d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 10, 4)
-    """
-    return _conv_transpose("conv_transpose2d", 2, x, kernel, stride, padding)
+            image, kernel = np.ones((1, {x5}, 2)), np.ones(({x3}, 2, 4))
+            np.{name}(image, kernel, stride=2, padding="SAME").shape   # -> (1, {x10}, 4)
+        """
+        return _conv_transpose(f"conv_transpose{rank}d", rank, x, kernel, stride, padding)
+
+    return conv_transpose
 
 
-@public(spelled={"strides": "stride"})
-def conv_transpose3d(
-    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
-) -> Array:
-    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `kernel`: (*window, channels, outputs).
-    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
-    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
-      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
-      from (n - 1) * stride + window.
-
-    Gives (batch, *spatial, outputs), as networks use it to enlarge.
-
-        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 4))
-        np.conv_transpose3d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 10, 10, 4)
-    """
-    return _conv_transpose("conv_transpose3d", 3, x, kernel, stride, padding)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed_convolution, AXES)
 
 
 def _depthwise(
@@ -531,85 +467,53 @@ def _depthwise(
     return _conv(op, rank, wrap(image), flat, stride, padding, dilation, channels)
 
 
-@public(spelled={"strides": "stride"})
-def depthwise_conv1d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-) -> Array:
-    """Each channel of `x` by itself with its windows of the kernel, over one spatial axis.
+class DepthwiseFunction(Protocol):
+    """A convolution of each channel by itself over some number of spatial axes."""
 
-    - `x`: the input, (batch, n, channels).
-    - `kernel`: (window, channels, multiplier).
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
-
-    Output channel `c * multiplier + m` is channel `c` with window `m`.
-
-        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 3))
-        np.depthwise_conv1d(image, kernel).shape   # -> (1, 3, 6)
-    """
-    return _depthwise("depthwise_conv1d", 1, x, kernel, stride, padding, dilation)
+    def __call__(
+        self,
+        x: ArrayLike,
+        kernel: ArrayLike,
+        /,
+        *,
+        stride: Sizes = 1,
+        padding: Padding = "VALID",
+        dilation: Sizes = 1,
+    ) -> Array: ...
 
 
-@public(spelled={"strides": "stride"})
-def depthwise_conv2d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-) -> Array:
-    """Each channel of `x` by itself with its windows of the kernel, over two spatial axes.
+def _depthwise_convolution(rank: int) -> DepthwiseFunction:
+    @public(spelled={"strides": "stride"})
+    @over_axes(rank)
+    def depthwise_conv(
+        x: ArrayLike,
+        kernel: ArrayLike,
+        /,
+        *,
+        stride: Sizes = 1,
+        padding: Padding = "VALID",
+        dilation: Sizes = 1,
+    ) -> Array:
+        """Each channel of `x` by itself with its windows of the kernel, over {count}.
 
-    - `x`: the input, (batch, rows, columns, channels).
-    - `kernel`: (*window, channels, multiplier).
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+        - `x`: the input, (batch, {axes}, channels).
+        - `kernel`: ({window}, channels, multiplier).
+        - `stride`: how far apart windows are: one number, or one for each spatial axis.
+        - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output
+          for each of `stride` inputs; or a pair (before, after) for each spatial axis.
+        - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
 
-    Output channel `c * multiplier + m` is channel `c` with window `m`.
+        Output channel `c * multiplier + m` is channel `c` with window `m`.
 
-        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 3))
-        np.depthwise_conv2d(image, kernel).shape   # -> (1, 3, 3, 6)
-    """
-    return _depthwise("depthwise_conv2d", 2, x, kernel, stride, padding, dilation)
+            image, kernel = np.ones((1, {x5}, 2)), np.ones(({x3}, 2, 3))
+            np.{name}(image, kernel).shape   # -> (1, {x3}, 6)
+        """
+        return _depthwise(f"depthwise_conv{rank}d", rank, x, kernel, stride, padding, dilation)
+
+    return depthwise_conv
 
 
-@public(spelled={"strides": "stride"})
-def depthwise_conv3d(
-    x: ArrayLike,
-    kernel: ArrayLike,
-    /,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = "VALID",
-    dilation: Sizes = 1,
-) -> Array:
-    """Each channel of `x` by itself with its windows of the kernel, over three spatial axes.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `kernel`: (*window, channels, multiplier).
-    - `stride`: how far apart windows are: one number, or one for each spatial axis.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
-
-    Output channel `c * multiplier + m` is channel `c` with window `m`.
-
-        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 3))
-        np.depthwise_conv3d(image, kernel).shape   # -> (1, 3, 3, 3, 6)
-    """
-    return _depthwise("depthwise_conv3d", 3, x, kernel, stride, padding, dilation)
+depthwise_conv1d, depthwise_conv2d, depthwise_conv3d = map(_depthwise_convolution, AXES)
 
 
 def _gradient_shapes(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
@@ -25,6 +25,7 @@ from tawny.operator import emit, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
 from tawny.ops.window import (
+    AXES,
     AnySizes,
     Padding,
     Pads,
@@ -34,6 +35,7 @@ from tawny.ops.window import (
     WindowSizes,
     batch_images,
     check_positive,
+    over_axes,
     per_axis,
     resolve_padding,
     window_counts,
@@ -321,124 +323,70 @@ def _pool(
     return wrap(make(kind(*_geometry(op, node.shape[1:-1], window, stride, padding)), (node,)))
 
 
-@public(spelled={"strides": "stride"})
-def max_pool1d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Greatest element of each window of `x`, over one spatial axis.
+class PoolingFunction(Protocol):
+    """A pooling over some number of spatial axes."""
 
-    - `x`: the input, (batch, n, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-
-    Gives (batch, n, channels).  Padding never wins.
-
-        np.max_pool1d(np.ones((1, 4, 3)), 2).shape   # -> (1, 2, 3)
-    """
-    return _pool(MaxPool, "max_pool1d", 1, x, window, stride, padding)
+    def __call__(
+        self,
+        x: ArrayLike,
+        /,
+        window: Sizes,
+        *,
+        stride: Sizes | None = None,
+        padding: Padding = "VALID",
+    ) -> Array: ...
 
 
-@public(spelled={"strides": "stride"})
-def max_pool2d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Greatest element of each window of `x`, over two spatial axes.
+def _max_pooling(rank: int) -> PoolingFunction:
+    @public(spelled={"strides": "stride"})
+    @over_axes(rank)
+    def max_pool(
+        x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
+    ) -> Array:
+        """Greatest element of each window of `x`, over {count}.
 
-    - `x`: the input, (batch, rows, columns, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+        - `x`: the input, (batch, {axes}, channels).
+        - `window`: the size of a window: one number, or one for each spatial axis.
+        - `stride`: how far apart windows are; as far as they are large when None, so that no two
+          overlap.
+        - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output
+          for each of `stride` inputs; or a pair (before, after) for each spatial axis.
 
-    Gives (batch, *spatial, channels).  Padding never wins.
+        Gives (batch, {spatial}, channels).  Padding never wins.
 
-        np.max_pool2d(np.ones((1, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 3)
-    """
-    return _pool(MaxPool, "max_pool2d", 2, x, window, stride, padding)
+            np.{name}(np.ones((1, {x4}, 3)), 2).shape   # -> (1, {x2}, 3)
+        """
+        return _pool(MaxPool, f"max_pool{rank}d", rank, x, window, stride, padding)
 
-
-@public(spelled={"strides": "stride"})
-def max_pool3d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Greatest element of each window of `x`, over three spatial axes.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-
-    Gives (batch, *spatial, channels).  Padding never wins.
-
-        np.max_pool3d(np.ones((1, 4, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 2, 3)
-    """
-    return _pool(MaxPool, "max_pool3d", 3, x, window, stride, padding)
+    return max_pool
 
 
-@public(spelled={"strides": "stride"})
-def avg_pool1d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Mean of each window of `x`, over one spatial axis.
+def _average_pooling(rank: int) -> PoolingFunction:
+    @public(spelled={"strides": "stride"})
+    @over_axes(rank)
+    def avg_pool(
+        x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
+    ) -> Array:
+        """Mean of each window of `x`, over {count}.
 
-    - `x`: the input, (batch, n, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+        - `x`: the input, (batch, {axes}, channels).
+        - `window`: the size of a window: one number, or one for each spatial axis.
+        - `stride`: how far apart windows are; as far as they are large when None, so that no two
+          overlap.
+        - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output
+          for each of `stride` inputs; or a pair (before, after) for each spatial axis.
 
-    Gives (batch, n, channels).  Padding is not counted.
+        Gives (batch, {spatial}, channels).  Padding is not counted.
 
-        np.avg_pool1d(np.ones((1, 4, 3)), 2).shape   # -> (1, 2, 3)
-    """
-    return _pool(AvgPool, "avg_pool1d", 1, x, window, stride, padding)
+            np.{name}(np.ones((1, {x4}, 3)), 2).shape   # -> (1, {x2}, 3)
+        """
+        return _pool(AvgPool, f"avg_pool{rank}d", rank, x, window, stride, padding)
 
-
-@public(spelled={"strides": "stride"})
-def avg_pool2d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Mean of each window of `x`, over two spatial axes.
-
-    - `x`: the input, (batch, rows, columns, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-
-    Gives (batch, *spatial, channels).  Padding is not counted.
-
-        np.avg_pool2d(np.ones((1, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 3)
-    """
-    return _pool(AvgPool, "avg_pool2d", 2, x, window, stride, padding)
+    return avg_pool
 
 
-@public(spelled={"strides": "stride"})
-def avg_pool3d(
-    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
-) -> Array:
-    """Mean of each window of `x`, over three spatial axes.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are large when None, so that no two
-      overlap.
-    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
-      each of `stride` inputs; or a pair (before, after) for each spatial axis.
-
-    Gives (batch, *spatial, channels).  Padding is not counted.
-
-        np.avg_pool3d(np.ones((1, 4, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 2, 3)
-    """
-    return _pool(AvgPool, "avg_pool3d", 3, x, window, stride, padding)
+max_pool1d, max_pool2d, max_pool3d = map(_max_pooling, AXES)
+avg_pool1d, avg_pool2d, avg_pool3d = map(_average_pooling, AXES)
 
 
 @public(spelled={"strides": "stride"})
@@ -568,52 +516,28 @@ def global_avg_pool(x: ArrayLike, /, *, keepdims: bool = False) -> Array:
     return reduction.mean(array, axis=axes, keepdims=keepdims)
 
 
-def _upsampling(op: str, rank: int, x: ArrayLike, factor: Any) -> Array:
-    node = lift(x, op)
-    _check_rank(op, rank, node.shape)
-    return wrap(make(Upsampling(per_axis(factor, rank, op, "factor")), (node,)))
+def _upsampling(rank: int) -> Callable[[ArrayLike, Sizes], Array]:
+    @public()
+    @over_axes(rank)
+    def upsampling(x: ArrayLike, factor: Sizes, /) -> Array:
+        """Each element of `x` repeated, over {count}.
+
+        - `x`: the input, (batch, {axes}, channels).
+        - `factor`: how often: one number, or one for each spatial axis.
+
+        Gives an array whose spatial axes are `factor` times as long.
+
+            np.{name}(np.ones((1, {x2}, 1)), 3).shape   # -> (1, {x6}, 1)
+        """
+        op = f"upsampling{rank}d"
+        node = lift(x, op)
+        _check_rank(op, rank, node.shape)
+        return wrap(make(Upsampling(per_axis(factor, rank, op, "factor")), (node,)))
+
+    return upsampling
 
 
-@public()
-def upsampling1d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """Each element of `x` repeated along its spatial axis.
-
-    - `x`: the input, (batch, n, channels).
-    - `factor`: how often: one number, or one for each spatial axis.
-
-    Gives an array whose spatial axes are `factor` times as long.
-
-        np.upsampling1d(np.ones((1, 2, 1)), 3).shape   # -> (1, 6, 1)
-    """
-    return _upsampling("upsampling1d", 1, x, factor)
-
-
-@public()
-def upsampling2d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """Each element of `x` repeated along its spatial axes.
-
-    - `x`: the input, (batch, rows, columns, channels).
-    - `factor`: how often: one number, or one for each spatial axis.
-
-    Gives an array whose spatial axes are `factor` times as long.
-
-        np.upsampling2d(np.ones((1, 2, 2, 1)), 3).shape   # -> (1, 6, 6, 1)
-    """
-    return _upsampling("upsampling2d", 2, x, factor)
-
-
-@public()
-def upsampling3d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """Each element of `x` repeated along its spatial axes.
-
-    - `x`: the input, (batch, planes, rows, columns, channels).
-    - `factor`: how often: one number, or one for each spatial axis.
-
-    Gives an array whose spatial axes are `factor` times as long.
-
-        np.upsampling3d(np.ones((1, 2, 2, 2, 1)), 3).shape   # -> (1, 6, 6, 6, 1)
-    """
-    return _upsampling("upsampling3d", 3, x, factor)
+upsampling1d, upsampling2d, upsampling3d = map(_upsampling, AXES)
 
 
 @public()

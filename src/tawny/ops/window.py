@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Annotated, Any, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any, Final, TypeVar, cast
 
 from tawny.attributes import Bounds
 from tawny.errors import type_error, value_error
@@ -26,6 +26,37 @@ PadWidths = Annotated[Pads, Bounds(0, 2**31)]
 WindowSizes = Annotated[Shape, Bounds(1)]
 AnySizes = Annotated[Shape, Bounds(0)]
 """Attributes of ops over windows, with what their integers may be."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AXES: Final = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}
+"""What the spatial axes are called in documentation, by their number."""
+
+
+def fill_axes(text: str, name: str, rank: int) -> str:
+    """Documentation of what there is for each number of spatial axes.
+
+    `{name}`, `{rank}` and `{axes}` stand for its own, `{count}` for the number in words,
+    `{spatial}` and `{window}` for sizes, and `{x4}` for a size of 4 on each axis.
+    """
+    fours = {f"x{n}": ", ".join([str(n)] * rank) for n in (2, 3, 4, 5, 6, 8, 10)}
+    count = {1: "one spatial axis", 2: "two spatial axes", 3: "three spatial axes"}[rank]
+    spatial, window = ("n", "window") if rank == 1 else ("*spatial", "*window")
+    return text.format(
+        name=name, rank=rank, axes=AXES[rank], count=count, spatial=spatial, window=window, **fours
+    )
+
+
+def over_axes(rank: int) -> Callable[[F], F]:
+    """Name a function after its number of spatial axes, in its documentation too."""
+
+    def describe(function: F) -> F:
+        name = f"{function.__name__}{rank}d"
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = function.__doc__ and fill_axes(function.__doc__, name, rank)
+        return function
+
+    return describe
 
 
 def per_axis(value: Any, rank: int, op: str, word: str) -> tuple[int, ...]:

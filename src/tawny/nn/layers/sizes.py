@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 from tawny.errors import type_error, value_error
 from tawny.nn.module import Module
-from tawny.ops.window import Pads, explicit_padding
+from tawny.ops.window import Pads, explicit_padding, fill_axes
 from tawny.optim.arguments import as_real
 from tawny.shape import as_int
 
@@ -55,15 +55,11 @@ def as_fraction(value: Any, op: str, word: str) -> float:
     return number
 
 
-AXES: Final = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}
-"""What the axes are called in documentation, by their number."""
-
-
 class SpatialLayer(Module):
     """A layer over `rank` spatial axes of (batch, *spatial, channels).
 
-    A class is documented by its own first line and the `details` of its family, where `{name}`,
-    `{rank}` and `{axes}` stand for its own, and `{x4}` for a size of 4 on each axis.
+    A class is documented by its own first line and the `details` of its family, which are filled
+    by `fill_axes`.
     """
 
     rank: ClassVar[int]
@@ -73,7 +69,5 @@ class SpatialLayer(Module):
         super().__init_subclass__(**words)
         if rank is not None:
             cls.rank = rank
-            fours = {f"x{n}": ", ".join([str(n)] * rank) for n in (2, 4, 8)}
-            details = inspect.cleandoc(cls.details)
-            said = details.format(name=cls.__name__, rank=rank, axes=AXES[rank], **fours)
+            said = fill_axes(inspect.cleandoc(cls.details), cls.__name__, rank)
             cls.__doc__ = f"{cls.__doc__}\n\n{said}" if said else cls.__doc__
