@@ -7,7 +7,7 @@ for every dtype it names; shape, dtype and values must be the witness's.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +118,30 @@ class Failures:
         if self._found:
             labels = [failure.__notes__[-1] for failure in self._found]
             raise BaseExceptionGroup(f"{len(labels)} failed: {'; '.join(labels)}", self._found)
+
+
+def each(
+    items: Iterable[Any], label: Callable[[Any], str] = str
+) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """Makes one test of a quick check: it checks all items, and names all that fail.
+
+    An item that is a tuple is the arguments of the check.
+    """
+    rows = list(items)
+
+    def decorate(check: Callable[..., None]) -> Callable[[], None]:
+        def test() -> None:
+            failures = Failures()
+            for item in rows:
+                with failures.of(label(item)):
+                    check(*item) if isinstance(item, tuple) else check(item)
+            assert rows, "there is nothing to check"
+            failures.raise_all()
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return decorate
 
 
 def parts(result: Any) -> list[Any]:

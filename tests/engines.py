@@ -28,6 +28,15 @@ BINDING = ("cpu", "reference", GROUPING)
 """Engines whose variables may lie in arrays of the host."""
 
 
+SLOW = 6
+"""How many times fewer random programs run where a driver compiles each kernel anew."""
+
+
+def examples(engine: str, count: int) -> int:
+    """How many of `count` random programs an engine runs by default."""
+    return count if engine in BINDING else count // SLOW
+
+
 def skip_without_binding(engine: str) -> None:
     """Skip a test on engines whose variables lie in memory of their own."""
     if engine not in BINDING:

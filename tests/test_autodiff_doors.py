@@ -6,6 +6,7 @@ Each gives the right derivative or is refused with a sentence; none gives silent
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 
@@ -15,6 +16,7 @@ import pytest
 import tawny as tw
 import tawny.eager as eager
 import tawny.numpy as tnp
+from cases import each
 
 POINT = np.array([0.3, 0.7, -1.1])
 DIRECTION = np.array([1.0, -2.0, 0.5])
@@ -140,16 +142,14 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("door", DIFFERENTIATED)
+@each(itertools.product(DIFFERENTIATED, TRANSFORMS))
 def test_what_stays_inside_is_differentiated(door: str, transform: str) -> None:
     take = TRANSFORMS[transform]
     np.testing.assert_allclose(take(DIFFERENTIATED[door]), take(body), rtol=1e-12)
     assert np.any(np.asarray(take(body)))
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("door", REFUSED)
+@each(itertools.product(REFUSED, TRANSFORMS))
 def test_what_would_leave_is_refused(door: str, transform: str) -> None:
     said = r"being differentiated|no derivative|depends? on variables?|lazy array"
     with pytest.raises((TypeError, ValueError), match=said):

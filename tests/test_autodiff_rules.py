@@ -10,6 +10,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from cases import each
 from tawny.array import wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back
@@ -24,7 +25,7 @@ DECLARED = {name: facts for name, facts in FACTS.items() if name != "part"}
 """Every op, but for one result of several, whose derivative is that of the op it is a result of."""
 
 
-@pytest.mark.parametrize("facts", DECLARED.values(), ids=DECLARED)
+@each(DECLARED.values(), lambda facts: facts.name)
 def test_an_op_declares_how_it_is_differentiated_once(facts: Facts) -> None:
     """By a scalar derivative, as linear with a rule of reverse mode, by a rule, or not at all."""
     rules = facts.has_pullback, facts.has_pushforward

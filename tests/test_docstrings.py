@@ -15,6 +15,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
+from cases import each
 from tawny import nn, optim
 from tawny.graph.plan import Plan
 
@@ -163,7 +164,7 @@ def _parameters(value: Any) -> list[str]:
     return [p for p in given if p not in idle and not p.startswith("_")]
 
 
-@pytest.mark.parametrize("name", CORE)
+@each(CORE)
 def test_every_parameter_is_explained(name: str) -> None:
     text = inspect.getdoc(PUBLIC[name]) or ""
     assert text
@@ -173,6 +174,6 @@ def test_every_parameter_is_explained(name: str) -> None:
 SHOWN = ["tw.Program", "tw.Array", "Plan", *(n for n in CORE if not n.endswith(tuple(PLAIN)))]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each(SHOWN)
 def test_the_core_shows_an_example(name: str) -> None:
     assert _blocks(PUBLIC[name])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny as tw
-from engines import skip_without_binding
+from engines import examples, skip_without_binding
 from program_checks import (
     check_against_fresh_evaluation,
     check_poisoned,
@@ -41,32 +41,44 @@ def test_a_fresh_slice_of_random_programs(engine: str) -> None:
 
 
 def test_a_fixed_slice_of_random_programs(engine: str) -> None:
-    for seed in range(60):
+    for seed in range(examples(engine, 60)):
         check_program(seed, engine)
 
 
-@settings(max_examples=150, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_agree_with_a_fresh_evaluation(engine, program, data) -> None:
-    check_against_fresh_evaluation(engine, program, data)
+def test_random_programs_agree_with_a_fresh_evaluation(engine: str) -> None:
+    @settings(max_examples=examples(engine, 150), deadline=None)
+    @given(programs(), st.data())
+    def check(program, data) -> None:
+        check_against_fresh_evaluation(engine, program, data)
+
+    check()
 
 
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_within_a_budget(engine, program, data) -> None:
-    check_within_a_budget(engine, program, data)
+def test_random_programs_within_a_budget(engine: str) -> None:
+    @settings(max_examples=examples(engine, 60), deadline=None)
+    @given(programs(), st.data())
+    def check(program, data) -> None:
+        check_within_a_budget(engine, program, data)
+
+    check()
 
 
-@settings(max_examples=100, deadline=None)
-@given(programs(), st.data())
-def test_poisoned_memory(engine, program, data) -> None:
-    check_poisoned(engine, program, data)
+def test_poisoned_memory(engine: str) -> None:
+    @settings(max_examples=examples(engine, 100), deadline=None)
+    @given(programs(), st.data())
+    def check(program, data) -> None:
+        check_poisoned(engine, program, data)
+
+    check()
 
 
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.data())
-def test_steps_are_runs_one_after_the_other(engine, program, data) -> None:
-    check_steps(engine, program, data)
+def test_steps_are_runs_one_after_the_other(engine: str) -> None:
+    @settings(max_examples=examples(engine, 60), deadline=None)
+    @given(programs(), st.data())
+    def check(program, data) -> None:
+        check_steps(engine, program, data)
+
+    check()
 
 
 @settings(max_examples=60, deadline=None)

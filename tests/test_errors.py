@@ -9,6 +9,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from cases import each
 
 WRONG = [
     ('x + y',
@@ -383,7 +384,7 @@ def names(np) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(("expression", "kind", "message"), WRONG, ids=[row[0] for row in WRONG])
+@each(WRONG, lambda row: row[0])
 def test_wrong_call(expression: str, kind: str, message: str) -> None:
     with pytest.raises(Exception) as caught:
         eval(compile(expression, "model.py", "eval"), names(tnp))
@@ -391,7 +392,7 @@ def test_wrong_call(expression: str, kind: str, message: str) -> None:
     assert str(caught.value) == f"{message}  [model.py:1]"
 
 
-@pytest.mark.parametrize(("expression", "kind", "message"), WRONG, ids=[row[0] for row in WRONG])
+@each(WRONG, lambda row: row[0])
 def test_the_class_is_the_one_numpy_raises(expression: str, kind: str, message: str) -> None:
     del message
     if re.search(r"\bv\b|\btw\.", expression) or expression in NUMPY_DIFFERS:

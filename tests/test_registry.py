@@ -16,6 +16,7 @@ import tawny
 import tawny.eager
 import tawny.numpy as tnp
 import tawny.ops
+from cases import each
 from numpy_calls import CALLS
 from tawny.engine.reference import KERNELS
 from tawny.methods import PUBLIC_FUNCTIONS
@@ -36,7 +37,7 @@ def test_the_reference_engine_has_a_kernel_for_each_op() -> None:
     assert set(KERNELS) == set(CLASSES.values())
 
 
-@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
+@each(FACTS.values(), lambda facts: facts.name)
 def test_declaration_is_whole(facts: Facts) -> None:
     assert facts.doc.splitlines()[0].endswith("."), "documented in a sentence"
     assert facts.arity is None or facts.arity >= 0
@@ -172,13 +173,12 @@ STANDARD = [n for n in array_api_strict.__all__ if not n.startswith("_") and n n
 }]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STANDARD)
+@each(STANDARD)
 def test_the_standards_names_are_here(name: str) -> None:
     assert hasattr(tnp, name)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
+@each(
     [
         (module, name)
         for module in ("", *SUBMODULES)

@@ -12,7 +12,7 @@ import pytest
 import tawny as tw
 import tawny.eager
 import tawny.numpy as tnp
-from cases import parts
+from cases import each, parts
 from numpy_calls import CALLS, VALUES
 from tawny.array import Array
 from tawny.numpy.absent import ABSENT
@@ -93,7 +93,7 @@ def _compare(theirs: inspect.Signature, ours: inspect.Signature, left_out: set[s
             assert optional, f"{own} is no argument of NumPy's"
 
 
-@pytest.mark.parametrize(("module", "name"), NAMES)
+@each(row.values for row in NAMES)
 def test_signature_is_numpys(module: str, name: str) -> None:
     theirs, ours = (getattr(m, name) for m in MODULES[module])
     reason = set() if module else EXCEPTIONS.get(name, set())

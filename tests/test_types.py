@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tawny.numpy as tnp
+from cases import each
 from tawny.dtype import DTYPES, as_dtype, promote, weak_dtype
 
 NAMES = [str(d) for d in DTYPES]
 NUMBERS = {bool: True, int: 1, float: 1.5, complex: 1j}
 
 
-@pytest.mark.parametrize(("a", "b"), list(itertools.product(NAMES, repeat=2)))
+@each(itertools.product(NAMES, repeat=2))
 def test_promotion_is_numpys(a: str, b: str) -> None:
     x, y = np.dtype(a), np.dtype(b)
     assert promote(x, y) == np.result_type(x, y)
