@@ -45,6 +45,16 @@ VARIABLES = (x, y, row, one_row, column, s, f, i, j, u, b, c, cube, narrow, long
 
 table, same_table = (tnp.asarray(np.linspace(0.5, 2.0, 1024)) for _ in range(2))
 
+narrow_first = tw.var("narrow_first", shape=(1, 3, 1))
+tall = tw.var("tall", shape=(2, 3, 4))
+VARIABLES = (*VARIABLES, narrow_first, tall)
+
+
+def first(image: Array) -> Array:
+    """The channels of an image, which are its last axis, moved to the front."""
+    return tnp.permute_dims(image, (0, image.ndim - 1, *range(1, image.ndim - 1)))
+
+
 zeros, ones = tnp.zeros((4, 3)), tnp.ones((4, 3))
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.5, 1e-310, 3.0, -1.0, 0.5, 7.0])
 
@@ -199,6 +209,15 @@ LINES: list[Line] = [
     ("repeat_broadcast", lambda: tnp.repeat(column, 3, axis=1), lambda: tnp.broadcast_to(column, (4, 3))),
     ("tile_broadcast", lambda: tnp.tile(one_row, (4, 1)), lambda: tnp.broadcast_to(one_row, (4, 3))),
     ("pad_pad", lambda: tnp.pad(tnp.pad(x, 1), ((2, 0), (0, 3))), lambda: tnp.pad(x, ((3, 1), (1, 4)))),
+    ("sink_elementwise", lambda: tnp.exp(first(cube)), lambda: first(tnp.exp(cube))),
+    ("sink_elementwise", lambda: first(cube) * first(cube + 1), lambda: first(cube * (cube + 1))),
+    ("sink_elementwise", lambda: first(cube) * narrow_first, lambda: first(cube * tnp.reshape(narrow_first, (1, 1, 3)))),
+    ("sink_concat", lambda: tnp.concat([first(cube), first(cube + 1)], 1), lambda: first(tnp.concat([cube, cube + 1], 2))),
+    ("sink_view", lambda: first(cube)[:, 1:, ::2], lambda: first(cube[:, ::2, 1:])),
+    ("sink_view", lambda: tnp.pad(first(cube), ((0, 0), (1, 0), (0, 2))), lambda: first(tnp.pad(cube, ((0, 0), (0, 2), (1, 0))))),
+    ("sink_view", lambda: tnp.repeat(first(cube), 2, axis=2), lambda: first(tnp.repeat(cube, 2, axis=1))),
+    ("sink_extreme", lambda: tnp.max(first(cube), axis=2), lambda: tnp.max(cube, axis=1)),
+    ("sink_sum", lambda: tnp.sum(first(cube), axis=1, keepdims=True), lambda: tnp.reshape(tnp.sum(cube, axis=2, keepdims=True), (2, 1, 4))),
     ("sort_sort", lambda: tnp.sort(tnp.sort(x)), lambda: tnp.sort(x)),
     ("hoist_broadcast", lambda: x + tnp.broadcast_to(row, (4, 3)), lambda: x + row),
     ("hoist_broadcast", lambda: x * tnp.repeat(column, 3, axis=1), lambda: x * column),
@@ -377,6 +396,8 @@ UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
     ("repeats an axis of more than one", lambda: tnp.repeat(x, 2, axis=0)),
     ("other fill values", lambda: tnp.pad(tnp.pad(x, 1), 1, constant_values=1.0)),
     ("spans both", lambda: tnp.concat([x, y])[3:6]),
+    ("an array beside it would have to be moved", lambda: first(cube) * tall),
+    ("rows are no channels", lambda: tnp.exp(tnp.permute_dims(cube, (2, 1, 0)))),
     ("not the same axis", lambda: tnp.concat([tnp.concat([x, y], axis=1), tnp.concat([y, x], axis=1)])),
     ("a bool product is a logical and", lambda: b * b + tnp.logical_not(b)),
     ("the product is narrower than the sum", lambda: f * f + x),
