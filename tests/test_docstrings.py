@@ -30,6 +30,7 @@ MODULES = {
     "tw.special": tw.special,
     "tw.models": tw.models,
     "tw.pebble": tw.pebble,
+    "tw.onnx": tw.onnx,
     "tw.testing": tw.testing,
     "nn": nn,
     "nn.init": nn.init,

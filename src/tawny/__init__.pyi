@@ -4,6 +4,7 @@ from tawny import eager as eager
 from tawny import models as models
 from tawny import nn as nn
 from tawny import numpy as numpy
+from tawny import onnx as onnx
 from tawny import optim as optim
 from tawny import pebble as pebble
 from tawny import random as random

@@ -87,12 +87,13 @@ def _option_names() -> tuple[str, ...]:
     return tuple(inspect.signature(Graph.compile).parameters)[1:]
 
 
-def compile_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for compiling."""
+def compile_options(options: Mapping[str, Any], op: str = "jit") -> dict[str, Any]:
+    """The options for compiling, of what is called `op`."""
     for name in options:
         if name in UNSUPPORTED:
-            raise type_error("jit", f"{name} is no option here: {UNSUPPORTED[name]}")
+            raise type_error(op, f"{name} is no option here: {UNSUPPORTED[name]}")
         if name not in WITHOUT_EFFECT and name not in _option_names():
-            listed = ", ".join(("static", *_option_names()))
-            raise type_error("jit", f"unknown option {name!r}; accepted: {listed}")
+            own = ("static",) if op == "jit" else ()
+            listed = ", ".join((*own, *_option_names()))
+            raise type_error(op, f"unknown option {name!r}; accepted: {listed}")
     return {k: v for k, v in options.items() if k not in WITHOUT_EFFECT}
