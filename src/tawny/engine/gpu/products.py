@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tawny.engine.gpu.kernels.contraction import (
     ColumnAxis,
     Contraction,
     DepthAxis,
+    Ending,
     RowAxis,
     StackAxis,
     Window,
@@ -18,23 +19,59 @@ from tawny.engine.gpu.kernels.contraction import (
 )
 from tawny.engine.gpu.launch import DeviceArray, GpuKernel
 from tawny.engine.gpu.table import gpu_rule
+from tawny.engine.llvm.scalar.expressions import is_supported
+from tawny.op import ELEMENTWISE
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
+    ConvolutionOp,
 )
 from tawny.ops.einsum import Einsum
+from tawny.ops.fusion import Epilogue, FusedConvolution, FusedMatmul, exchanged_axes
 from tawny.ops.linalg import Matmul
+from tawny.shape import Shape, broadcast_strides
 
 
 def _kernel(
     found: Contraction, operands: Sequence[DeviceArray], result: DeviceArray
 ) -> GpuKernel | None:
     """The kernel of a contraction of operands of the result's dtype."""
-    if any(m.dtype != result.dtype for m in operands) or result.dtype.kind == "b":
+    if any(m.dtype != result.dtype for m in operands):
         return None
-    launch = contraction_launch(found, result.dtype)
+    launch = contraction_launch(found, result.dtype, len(operands))
     return GpuKernel(() if launch is None else (launch,))
+
+
+def _ended(
+    contraction: Callable[[DeviceArray], Contraction],
+    epilogue: Epilogue,
+    operands: Sequence[DeviceArray],
+    result: DeviceArray,
+) -> GpuKernel | None:
+    """The kernel of a contraction and its epilogue; `contraction` tells it by its result."""
+    endings: list[Ending] = []
+
+    def read(name: str, operand: int, shape: Shape, strides: Sequence[int], start: int = 0) -> None:
+        wide = broadcast_strides(shape, strides, result.shape)
+        seen = contraction(DeviceArray(result.shape, wide, result.dtype))
+        steps = [axis.c for axes in (seen.stack, seen.rows, seen.columns) for axis in axes]
+        endings.append(Ending(ELEMENTWISE[name], operand, start, tuple(steps)))
+
+    if epilogue.bias:
+        shape, strides = operands[2].shape, operands[2].strides
+        if epilogue.scaled:
+            read("multiply", 2, shape[1:], strides[1:], strides[0])
+            shape, strides = shape[1:], strides[1:]
+        read("add", 2, shape, strides)
+    if epilogue.residual:
+        read("add", len(operands) - 1, operands[-1].shape, operands[-1].strides)
+    if (last := epilogue.activation.op) is not None:
+        endings.append(Ending(last))
+    dtype = result.dtype
+    if not all(is_supported(e.op, (dtype,) * (1 + (e.operand is not None))) for e in endings):
+        return None
+    return _kernel(contraction(result)._replace(endings=tuple(endings)), operands, result)
 
 
 @gpu_rule(Matmul)
@@ -45,6 +82,22 @@ def matmul(
     del op
     (a, b), (result,) = operands, results
     return _kernel(matrices(a, b, result), operands, result)
+
+
+@gpu_rule(FusedMatmul)
+def fused_matmul(
+    op: FusedMatmul, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A product of matrices that may be transposed, and its epilogue."""
+    a, b = operands[:2]
+    a, b = _exchanged(a) if op.transpose_a else a, _exchanged(b) if op.transpose_b else b
+    return _ended(lambda into: matrices(a, b, into), op.epilogue, operands, results[0])
+
+
+def _exchanged(matrix: DeviceArray) -> DeviceArray:
+    """A matrix, or a stack of them, with its last two axes exchanged."""
+    shape, strides = exchanged_axes(matrix.shape), exchanged_axes(matrix.strides)
+    return DeviceArray(shape, strides, matrix.dtype)
 
 
 def matrices(a: DeviceArray, b: DeviceArray, result: DeviceArray) -> Contraction:
@@ -84,6 +137,26 @@ def convolution(
 ) -> GpuKernel | None:
     """Windows of the input times the kernel."""
     (x, kernel), (result,) = operands, results
+    return _kernel(windows_times_kernel(op, x, kernel, result), operands, result)
+
+
+@gpu_rule(FusedConvolution)
+def fused_convolution(
+    op: FusedConvolution, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A convolution and its epilogue."""
+    x, kernel = operands[:2]
+
+    def contraction(into: DeviceArray) -> Contraction:
+        return windows_times_kernel(op, x, kernel, into)
+
+    return _ended(contraction, op.epilogue, operands, results[0])
+
+
+def windows_times_kernel(
+    op: ConvolutionOp, x: DeviceArray, kernel: DeviceArray, result: DeviceArray
+) -> Contraction:
+    """A convolution: a product for each group."""
     spatial, channels = range(len(op.strides)), kernel.shape[-2]
     outputs = kernel.shape[-1] // op.groups
     group = StackAxis(
@@ -109,8 +182,7 @@ def convolution(
         for i in spatial
     ]
     column = ColumnAxis(outputs, kernel.strides[-1], result.strides[-1])
-    found = Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
-    return _kernel(found, operands, result)
+    return Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
 
 
 @gpu_rule(ConvolutionKernelGradient)

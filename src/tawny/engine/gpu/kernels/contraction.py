@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.dtype import DType
+from tawny.engine.gpu.kernels.copies import offset_of
 from tawny.engine.gpu.launch import (
     KernelCode,
     Launch,
@@ -26,16 +27,18 @@ from tawny.engine.gpu.launch import (
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
-from tawny.engine.llvm.scalar.expressions import primitive
+from tawny.engine.llvm.scalar.expressions import emit_op, primitive
 from tawny.engine.llvm.scalar.numbers import (
     Number,
     Pair,
     constant,
     flatten,
     load_scalar,
+    round_to_dtype,
     store_scalar,
     unflatten,
 )
+from tawny.op import Elementwise
 from tawny.scalar import Prim
 
 SIDE: Final = 16
@@ -96,6 +99,17 @@ class Window(NamedTuple):
     a: int
 
 
+class Ending(NamedTuple):
+    """An op applied to each element of the result, and where its other operand lies, if it has one."""
+
+    op: Elementwise
+    operand: int | None = None
+    """The number of the operand among those of the node."""
+    start: int = 0
+    steps: tuple[int, ...] = ()
+    """Along the axes of the stack, the rows and the columns."""
+
+
 class Contraction(NamedTuple):
     """A sum of products."""
 
@@ -106,6 +120,8 @@ class Contraction(NamedTuple):
     windows: tuple[Window, ...] = ()
     b_start: int = 0
     c_start: int = 0
+    endings: tuple[Ending, ...] = ()
+    """What is applied to the sums, one after the other."""
 
 
 class ContractionStructure(NamedTuple):
@@ -121,10 +137,12 @@ class ContractionStructure(NamedTuple):
     a_by_depth: bool
     """Whether neighbours of the left operand are along the depth."""
     b_by_depth: bool
+    endings: tuple[tuple[Elementwise, bool], ...]
+    """The ops applied to the sums, and whether each has another operand."""
 
 
-def contraction_launch(found: Contraction, dtype: DType) -> Launch | None:
-    """The launch that computes operands 0 and 1 into 2; None where nothing is computed."""
+def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Launch | None:
+    """The launch that computes operands 0 and 1 into a result; None where nothing is computed."""
     rows, columns, stack = (
         math.prod([a.size for a in axes]) for axes in (found.rows, found.columns, found.stack)
     )
@@ -142,14 +160,17 @@ def contraction_launch(found: Contraction, dtype: DType) -> Launch | None:
         each,
         _closest([a.a for a in found.depth]) <= _closest([a.a for a in found.rows]),
         _closest([a.b for a in found.depth]) < _closest([a.b for a in found.columns]),
+        tuple([(e.op, e.operand is not None) for e in found.endings]),
     )
     numbers = [found.b_start, found.c_start]
     for axes in (found.stack, found.rows, found.columns, found.depth):
         numbers += [n for axis in axes for n in axis]
     numbers += [n for w in found.windows for n in w[2:]]
+    read = [e for e in found.endings if e.operand is not None]
+    numbers += [n for e in read for n in (e.start, *e.steps)]
     return Launch(
         KernelCode(write_contraction, structure),
-        (0, 1, 2),
+        (0, 1, *[e.operand for e in read if e.operand is not None], result),
         tuple(numbers),
         tiles(each),
         SIDE * SIDE,
@@ -168,7 +189,9 @@ def write_contraction(module: Module, name: str, structure: ContractionStructure
     """Write the kernel of a contraction."""
     stack, rows, columns, depth = structure.axes
     count = 2 + 4 * stack + 3 * (rows + columns + depth) + 5 * len(structure.windows)
-    with grid_kernel(module, name, 3, count) as grid:
+    read = sum([has for _, has in structure.endings])
+    count += read * (1 + stack + rows + columns)
+    with grid_kernel(module, name, 3 + read, count) as grid:
         _ContractionWriter(grid, structure).write()
 
 
@@ -183,6 +206,12 @@ class _ContractionWriter:
         self.stack = _take(left, stack, 4)
         self.rows, self.columns, self.depth = (_take(left, n, 3) for n in (rows, columns, depth))
         self.windows = [[next(left) for _ in range(5)] for _ in structure.windows]
+        self.endings = [
+            [next(left) for _ in range(1 + stack + rows + columns)]
+            for _, has_operand in structure.endings
+            if has_operand
+        ]
+        """Start and steps of what the endings read."""
         self.row_count, self.column_count, self.depth_count = (
             _product(self.f, [axis[0] for axis in axes])
             for axes in (self.rows, self.columns, self.depth)
@@ -231,11 +260,14 @@ class _ContractionWriter:
     def _enter_stack(self, number: Value) -> None:
         """Move on to the operands of one product of the stack."""
         f = self.f
-        a, b, c = self.grid.places
+        a, b, *read, c = self.grid.places
         b, c = f.offset(b, self.b_start), f.offset(c, self.c_start)
-        for at, axis in zip(
-            coordinates(number, [axis[0] for axis in self.stack]), self.stack, strict=True
-        ):
+        stack = coordinates(number, [axis[0] for axis in self.stack])
+        self.read = [
+            f.offset(base, offset_of(stack, steps[: len(stack)], start))
+            for base, (start, *steps) in zip(read, self.endings, strict=True)
+        ]
+        for at, axis in zip(stack, self.stack, strict=True):
             a, b, c = (
                 f.offset(base, at * step) for base, step in zip((a, b, c), axis[1:], strict=True)
             )
@@ -328,9 +360,23 @@ class _ContractionWriter:
                     columns = coordinates(c, [axis[0] for axis in self.columns])
                     place = _steps(rows, [axis[2] for axis in self.rows])
                     place = place + _steps(columns, [axis[2] for axis in self.columns])
-                    store_scalar(
-                        f, self.structure.dtype, totals[i * each + j], f.offset(self.c, place)
-                    )
+                    ended = self._end(totals[i * each + j], [*rows, *columns])
+                    store_scalar(f, self.structure.dtype, ended, f.offset(self.c, place))
+
+    def _end(self, total: Number, at: Sequence[Value]) -> Number:
+        """Apply the endings to a sum, each rounded as an op of its own is."""
+        f, dtype = self.f, self.structure.dtype
+        if not isinstance(total, Pair):
+            total = round_to_dtype(f, dtype, total)
+        read = zip(self.read, self.endings, strict=True)
+        for op, has_operand in self.structure.endings:
+            operands = [total]
+            if has_operand:
+                base, (_, *steps) = next(read)
+                place = _steps(at, steps[len(self.stack) :])
+                operands.append(load_scalar(f, dtype, f.offset(base, place)))
+            total = emit_op(f, op, (dtype,) * len(operands), operands)
+        return total
 
 
 def multiply_add(f: Function, dtype: DType, a: Number, b: Number, total: Number) -> Number:
@@ -340,7 +386,7 @@ def multiply_add(f: Function, dtype: DType, a: Number, b: Number, total: Number)
         return primitive(f, Prim.ADD, dtype, [total, product])[0]
     if dtype.kind == "f":
         return f.fma(a, b, total)
-    return total + a * b
+    return total | (a & b) if dtype.kind == "b" else total + a * b
 
 
 def _take(left: Iterator[Value], count: int, each: int) -> list[list[Value]]:
