@@ -36,6 +36,7 @@ from tawny.engine.evaluation import evaluate as evaluate
 from tawny.errors import PerformanceWarning as PerformanceWarning
 from tawny.files.functions import register_function as register_function
 from tawny.files.reading import GraphFileError as GraphFileError
+from tawny.graph.devices import devices as devices
 from tawny.graph.files import load as load
 from tawny.graph.files import load_arrays as load_arrays
 from tawny.graph.files import save_arrays as save_arrays

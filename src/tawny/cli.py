@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tawny import __version__, load
+from tawny import __version__, devices, load
 from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.threads.pool import default_threads, processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.compiler import llvm
 from tawny.engine.llvm.runtime.directory import cache_directory
 from tawny.engine.llvm.runtime.host import host
+from tawny.engine.protocol import Device
 from tawny.graph.report import page
 
 PACKAGE: Final = "tawny"
@@ -101,6 +102,9 @@ def doctor() -> Iterator[tuple[str, str]]:
         yield "engine", "cpu: compiled kernels; NumPy where an operation has none"
     else:
         yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
+    for device in devices():
+        if device.label != "cpu":
+            yield "device", _device(device)
     yield "threads", _threads()
     yield "cache", _cache()
     sizes = {name: _installed_bytes(name) for name in (PACKAGE, *_dependencies())}
@@ -128,6 +132,11 @@ def _processor(reason: str | None) -> str:
         f"{here}, {machine.tune}; code for {machine.cpu}, "
         f"vectors of {machine.vector_bytes} bytes, LLVM {version}"
     )
+
+
+def _device(device: Device) -> str:
+    free = "" if device.free_bytes is None else f", {_megabytes(device.free_bytes)} free"
+    return f"{device.label}: {device.name}, {_megabytes(device.total_bytes)}{free}"
 
 
 def _threads() -> str:

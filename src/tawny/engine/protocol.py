@@ -78,6 +78,27 @@ class Measurement:
     """Who worked when; asked for after the run, if at all."""
 
 
+class Device(NamedTuple):
+    """A device that programs run on, as it was when asked."""
+
+    label: str
+    """What `compile(engine=...)` takes."""
+    name: str
+    """What its maker calls it."""
+    total_bytes: int
+    free_bytes: int | None
+    """None where the device does not say."""
+    largest_bytes: int
+    """The most that one allocation may have."""
+
+
+class BindableArray(NamedTuple):
+    """An array that a variable may lie in, as the engine takes it, and its bytes."""
+
+    array: Any
+    range: MemoryRange
+
+
 class Executable(Protocol):
     """A task made runnable: it holds all memory, that of the variables too.
 
@@ -92,12 +113,12 @@ class Executable(Protocol):
         """
         ...
 
-    def locate(self, index: int, array: object) -> MemoryRange | None:
-        """The bytes of an array that a variable may be bound to; None for any other object."""
+    def locate(self, index: int, array: object) -> BindableArray | None:
+        """An array that a variable may be bound to, and its bytes; None for any other object."""
         ...
 
     def bind(self, arrays: Sequence[tuple[int, Any]]) -> None:
-        """Let variables lie in these arrays, which can be located, from now on."""
+        """Let variables lie in these arrays, which `locate` gave, from now on."""
         ...
 
     def variable_range(self, index: int) -> MemoryRange:
@@ -196,6 +217,17 @@ class Engine(Protocol):
         """How the steps are run on a number of threads, in words."""
         ...
 
+    def device(self) -> Device | None:
+        """The device, where programs do not run in the host's own memory."""
+        ...
+
+    def place(self, value: Value) -> Any:
+        """An array of the host in this engine's memory, where variables may be bound to it.
+
+        Where that is the host's own memory, the array itself.
+        """
+        ...
+
     def emit(self, task: Task) -> object:
         """Make the code of the kernels that were chosen; what is given holds it until `prepare`.
 
@@ -220,11 +252,17 @@ HOMES: Final = {
 """The module of each engine, which is loaded when a program first asks for it and has `ENGINE`."""
 
 
+NUMBERED: Final = ("cuda", "opencl")
+"""Engines that may have several devices."""
+
+
 def engine_named(name: str) -> Engine:
-    """The engine called `name`."""
+    """The engine called `name`; a number after a colon says which of several devices it is on."""
     if name not in ENGINES:
-        if name not in HOMES:
+        kind, colon, number = name.partition(":")
+        if kind not in HOMES or (colon and not (kind in NUMBERED and number.isdecimal())):
             known = ", ".join(dict.fromkeys([*HOMES, *ENGINES]))
             raise value_error("compile", f"engine {name!r} is not known; accepted: {known}")
-        ENGINES[name] = importlib.import_module(HOMES[name]).ENGINE
+        home = importlib.import_module(HOMES[kind])
+        ENGINES[name] = home.engine_on(int(number)) if colon else home.ENGINE
     return ENGINES[name]

@@ -192,7 +192,8 @@ class Graph(Unique):
     ) -> Program:
         """Optimise, plan and allocate: a program that runs this graph again and again.
 
-        - `engine`: `"cpu"`, native kernels, or `"reference"`, NumPy one node at a time.
+        - `engine`: `"cpu"`, native kernels; `"cuda"` or `"opencl"`, a GPU, `"cuda:1"` the second;
+          or `"reference"`, NumPy one node at a time.
         - `memory`: a budget for what the run computes, `"2GB"` or bytes; None sets no limit.
         - `often`: the inputs that change often, or their names; values at the boundary of what
           depends on them are kept, and a change of another input computes everything.  Without

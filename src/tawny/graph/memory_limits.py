@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tawny.engine.protocol import Device
 from tawny.errors import PerformanceWarning, warn, with_location
 from tawny.memory.budget import MemoryBudgetError
 from tawny.node import Node
@@ -68,6 +69,27 @@ def check_fits_machine(arena: int, least: Callable[[], int]) -> None:
     if arena > whole:
         raise MemoryError(with_location(f"{message} of {bytes_text(whole)} in all; {way_out}"))
     warn(f"{message}, so the system may swap or end the process; {way_out}", PerformanceWarning)
+
+
+def check_fits_device(device: Device, arena: int, outside: int, least: Callable[[], int]) -> None:
+    """Refuse a plan that does not fit into a device's memory beside the variables."""
+    free = device.total_bytes if device.free_bytes is None else device.free_bytes
+    if arena + outside <= free and arena <= device.largest_bytes:
+        return
+    smallest = least()
+    room = min(free - outside, device.largest_bytes)
+    way_out = (
+        f"compile(memory={smallest}) needs the least that was planned ({bytes_text(smallest)})"
+        if smallest <= room
+        else "no smaller plan fits: compute on less data at a time"
+    )
+    raise MemoryError(
+        with_location(
+            f"compile: the plan takes {bytes_text(arena)}, variables {bytes_text(outside)}; "
+            f"{device.label} ({device.name}) has {bytes_text(free)} free, at most "
+            f"{bytes_text(device.largest_bytes)} in one piece; {way_out}"
+        )
+    )
 
 
 def least_budget(plan_within: Callable[[int], object], arena: int) -> int:

@@ -19,7 +19,12 @@ from tawny.errors import PerformanceWarning, warn
 from tawny.graph.bands.cuts import BANDS
 from tawny.graph.in_place_updates import separate_outputs
 from tawny.graph.incremental import Dependence, boundary, dependence
-from tawny.graph.memory_limits import check_addressable, check_fits_machine, least_budget
+from tawny.graph.memory_limits import (
+    check_addressable,
+    check_fits_device,
+    check_fits_machine,
+    least_budget,
+)
 from tawny.graph.plan_choice import Planning
 from tawny.graph.relief import Optimise, PlannedVersion, Planner, ProgramVersion, relieve
 from tawny.graph.stages import Stages
@@ -37,6 +42,7 @@ from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
+from tawny.shape import size
 
 COSTLY_SLOWDOWN: Final = 1.5
 """The time within a budget, as a multiple of that without, above which a warning is due."""
@@ -319,8 +325,17 @@ def _warn_of_cost(budget: int | None, free: PlannedVersion, within: PlannedVersi
 def emit(state: CompileState) -> None:
     """Make the code of all kernels that were chosen, several at a time."""
     assert state.planned is not None
-    check_fits_machine(state.planned.arena, partial(_least_bytes, state, state.planned))
+    least = partial(_least_bytes, state, state.planned)
+    if (device := state.request.engine.device()) is None:
+        check_fits_machine(state.planned.arena, least)
+    else:
+        check_fits_device(device, state.planned.arena, _outside_bytes(state), least)
     state.code = state.request.engine.emit(task_of(state))
+
+
+def _outside_bytes(state: CompileState) -> int:
+    """Bytes of variables, which lie outside the arena."""
+    return sum([size(v.shape) * int(v.dtype.itemsize) for v in state.request.variables])
 
 
 def allocate(state: CompileState) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import check_all_fit
-from tawny.engine.protocol import Executable, MemoryRange
+from tawny.engine.protocol import BindableArray, Executable, MemoryRange
 from tawny.errors import type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
@@ -273,8 +273,8 @@ class Program:
 
         - `values`: a dict of values by name.
         - `bind`: use the arrays themselves, without a copy.  They must be contiguous, of the
-          variable's dtype and shape, and outlive the program; changes made to them are declared
-          with `touch`.
+          variable's dtype and shape, in the engine's memory, and outlive the program; changes made
+          to them are declared with `touch`.  Arrays of other libraries are taken by DLPack.
         - `by_name`: values by name, `set(rate=2.0)`.
 
         A value of another dtype is converted where nothing but rounding can be lost.  Raises
@@ -369,10 +369,12 @@ class Program:
         executable, kinds = self._compiled.executable, self._kinds
         bits, changed = self._bits or self._find_bits(), self._changed
         if bind:
-            self._check_bindable(values)
+            values = self._locate_all(values)
         for index, value in values:
             changed |= bits[index]
-            if type(value) is not np.ndarray or (value.shape, value.dtype) != kinds[index]:
+            if type(value) is np.ndarray and (value.shape, value.dtype) == kinds[index]:
+                continue
+            if not bind:
                 values = [
                     (i, _as_variable_value(self._variables[i], self._name(i), v)) for i, v in values
                 ]
@@ -392,12 +394,20 @@ class Program:
         finally:
             self._being_set = ()
 
-    def _check_bindable(self, arrays: Sequence[tuple[int, Any]]) -> None:
-        """Refuse to bind arrays that a run would change while it reads them, or cannot change."""
+    def _locate_all(self, arrays: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """Arrays as the engine binds them.
+
+        Those that a run would change while it reads them, or cannot change, are refused.
+        """
+        located = {i: self._locate(i, array) for i, array in arrays}
+        self._check_bindable({i: one.range for i, one in located.items()})
+        return [(i, one.array) for i, one in located.items()]
+
+    def _check_bindable(self, found: Mapping[int, MemoryRange]) -> None:
+        """Refuse to bind to bytes that a run would change while it reads them, or cannot change."""
         executable, changing = self._compiled.executable, self._changing()
-        found = {i: self._locate(i, array) for i, array in arrays}
         others = [i for i in range(len(self._variables)) if i not in self._unset and i not in found]
-        ranges = {i: executable.variable_range(i) for i in others} | found
+        ranges = {i: executable.variable_range(i) for i in others} | {**found}
         arena, meeting = executable.arena_range, _overlap(ranges.values())
         for index, own in found.items():
             name = self._name(index)
@@ -422,8 +432,8 @@ class Program:
                         f"memory, since updates change {target!r}; bind a copy",
                     )
 
-    def _locate(self, index: int, array: Any) -> MemoryRange:
-        """The bytes of an array that a variable is to lie in; refused if it cannot."""
+    def _locate(self, index: int, array: Any) -> BindableArray:
+        """An array that a variable is to lie in; refused if it cannot."""
         node, what = self._variables[index], f"variable {self._name(index)!r}"
         check_unmasked(array, "Program", f"the value of {what}")
         found = self._compiled.executable.locate(index, array)
@@ -504,7 +514,7 @@ class Program:
 
         - `steps`: how often; 0 changes nothing and gives the outputs of the newest run.
         - `views`: give read-only views of the program's own memory instead of new arrays; they are
-          right until the next run.
+          right until the next run.  On a device they stay there.
 
         Raises ValueError while a variable has no value yet.
 

@@ -40,7 +40,7 @@ from tawny.engine.lowering import PROCESSOR
 from tawny.engine.protocol import Executable, StalePlanError, Task
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock
-from tawny.node import Node, make
+from tawny.node import Node, Value, make
 from tawny.ops.bands import Bands
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
@@ -145,6 +145,13 @@ class CpuEngine:
     def scratch(self, node: Node, threads: int) -> int:
         """What the node's kernel asks for."""
         return scratch_of(node, threads) if _compiles() else 0
+
+    def device(self) -> None:
+        """None: programs run in the host's own memory."""
+
+    def place(self, value: Value) -> Value:
+        """The array itself."""
+        return value
 
     def emit(self, task: Task) -> object:
         """Make the code of all kernels, several at a time."""

@@ -11,15 +11,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
-from tawny.engine.gpu.driver import Bytes, DeviceFacts
+from tawny.engine.gpu.array import GpuArray
+from tawny.engine.gpu.driver import Bytes
 from tawny.engine.gpu.launch import IR_TARGET, KernelCode
+from tawny.engine.layout import contiguous
 from tawny.engine.llvm.ir.builder import Module
 from tawny.engine.llvm.runtime.compiler import assembly
 from tawny.engine.llvm.targets import nvptx
+from tawny.engine.protocol import Device
 from tawny.errors import value_error
 from tawny.unique import Unique
 
@@ -33,8 +36,8 @@ NEWEST_PTX: Final = {(9, 0): "sm_90", (10, 0): "sm_100", (12, 0): "sm_120"}
 """The architecture that code for a newer device is made for, by the least version."""
 
 
-def open_device() -> CudaDriver:
-    """The first device; ValueError where there is none."""
+def open_device(number: int = 0) -> CudaDriver:
+    """A device by its number; ValueError where there is none."""
     name = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
     try:
         library = ctypes.CDLL(name)
@@ -50,7 +53,10 @@ def open_device() -> CudaDriver:
     driver.call("cuDeviceGetCount", byref(count))
     if not count.value:
         raise value_error("compile", "engine 'cuda' found no device")
-    return CudaDriver(driver, 0)
+    if number >= count.value:
+        found = ", ".join([f"'cuda:{i}'" for i in range(count.value)])
+        raise value_error("compile", f"there is no GPU {number}; accepted: {found}")
+    return CudaDriver(driver, number)
 
 
 class CudaError(RuntimeError):
@@ -98,11 +104,46 @@ class DeviceBuffer(Unique):
 
 
 @final
+class ForeignBuffer(Unique):
+    """Memory that another library's array holds."""
+
+    def __init__(self, address: int, owner: object) -> None:
+        self.address, self.owner = address, owner
+
+
+def adopt_interface(
+    driver: CudaDriver, array: object, interface: dict[str, Any]
+) -> GpuArray | None:
+    """An array described by the CUDA array interface; None where it is on another device.
+
+    What was asked of the array's stream is waited for.
+    """
+    address, is_readonly = interface["data"]
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    if address:
+        owner = c_int()
+        driver.enter()
+        # 9: the number of the device that the memory is on
+        driver.library.call("cuPointerGetAttribute", byref(owner), 9, c_uint64(address))
+        if owner.value != driver.number:
+            return None
+        stream = interface.get("stream")
+        if stream is not None:
+            driver.library.call("cuStreamSynchronize", c_void_p(int(stream)))
+    strides = interface.get("strides")
+    memory = contiguous(shape, dtype)
+    if strides is not None:
+        memory = memory.with_strides(tuple(strides))
+    buffer = ForeignBuffer(address, array)
+    return GpuArray(driver, buffer, 0, memory, writeable=not is_readonly)
+
+
+@final
 class CudaDriver(Unique):
     """One device and its stream."""
 
     def __init__(self, library: _DriverLibrary, number: int) -> None:
-        self.library, self._process = library, os.getpid()
+        self.library, self._process, self.number = library, os.getpid(), number
         self._device = c_int()
         library.call("cuDeviceGet", byref(self._device), number)
         self._context = c_void_p()
@@ -135,14 +176,34 @@ class CudaDriver(Unique):
         self.library.call("cuDeviceGetAttribute", byref(value), number, self._device)
         return value.value
 
-    def facts(self) -> DeviceFacts:
+    @property
+    def label(self) -> str:
+        """What users call the device."""
+        return f"cuda:{self.number}"
+
+    def address(self, buffer: DeviceBuffer) -> int:
+        """Where a buffer begins."""
+        return buffer.address
+
+    def cuda_address(self, buffer: DeviceBuffer) -> int:
+        """Where a buffer begins, for NVIDIA's libraries too."""
+        return buffer.address
+
+    def adopt(self, array: object) -> GpuArray | None:
+        """An array of PyTorch, CuPy or JAX on this device, by the interface they all have."""
+        found = getattr(array, "__cuda_array_interface__", None)
+        if not isinstance(found, dict):
+            return None
+        return adopt_interface(self, array, cast("dict[str, Any]", found))
+
+    def facts(self) -> Device:
         """The device as it is now."""
         self.enter()
         name = ctypes.create_string_buffer(256)
         self.library.call("cuDeviceGetName", name, 256, self._device)
         free, total = c_size_t(), c_size_t()
         self.library.call("cuMemGetInfo_v2", byref(free), byref(total))
-        return DeviceFacts(name.value.decode(), total.value, free.value)
+        return Device(self.label, name.value.decode(), total.value, free.value, total.value)
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
         """A buffer; MemoryError where there is none."""

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.gpu.launch import KernelCode
+from tawny.engine.protocol import Device
+
+if TYPE_CHECKING:
+    from tawny.engine.gpu.array import GpuArray
 
 Bytes = npt.NDArray[np.uint8]
-
-
-class DeviceFacts(NamedTuple):
-    """A device as users see it."""
-
-    name: str
-    total_bytes: int
-    free_bytes: int | None
-    """None where the device does not say."""
 
 
 class DeviceDriver(Protocol):
@@ -28,8 +23,28 @@ class DeviceDriver(Protocol):
     What is launched or copied runs in the order it is asked for.  Reading waits for it.
     """
 
-    def facts(self) -> DeviceFacts:
+    @property
+    def label(self) -> str:
+        """What users call the device: the engine's name, and the device's number."""
+        ...
+
+    def facts(self) -> Device:
         """The device as it is now."""
+        ...
+
+    def address(self, buffer: Any) -> int:
+        """A number for a buffer's first byte; no other byte has it while the buffer lives."""
+        ...
+
+    def cuda_address(self, buffer: Any) -> int | None:
+        """Where a buffer begins for NVIDIA's libraries; None on other devices."""
+        ...
+
+    def adopt(self, array: object) -> GpuArray | None:
+        """Another library's array on this device; None for anything else.
+
+        What was asked of that library is waited for.
+        """
         ...
 
     def allocate(self, nbytes: int) -> Any:

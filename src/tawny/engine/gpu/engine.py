@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tawny.engine.gpu import products as products
+from tawny.engine.gpu.array import GpuArray
 from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable
 from tawny.engine.gpu.rules import supports_body
 from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
 from tawny.engine.lowering import MachineModel
-from tawny.engine.protocol import Task
+from tawny.engine.protocol import Device, Task
 from tawny.lazy import cached_property
-from tawny.node import Node
+from tawny.node import Node, Value
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
 
@@ -81,6 +82,14 @@ class GpuEngine:
         device, own = self.driver.facts().name, len(steps) - by_host.total()
         said = f"{self.name}: {own} of {len(steps)} steps on {device}"
         return f"{said}; by the host, with copies: {listed}" if listed else said
+
+    def device(self) -> Device:
+        """The device as it is now."""
+        return self.driver.facts()
+
+    def place(self, value: Value) -> GpuArray:
+        """A copy of an array of the host on the device."""
+        return GpuArray.of(self.driver, value)
 
     def emit(self, task: Task) -> object:
         """Make the code of all kernels, in one go."""

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.engine.gpu.array import as_bytes
 from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.launch import STATUS, Launch
-from tawny.engine.gpu.memory import DeviceMemory, Location, as_bytes, buffer_of, fetch
+from tawny.engine.gpu.memory import DeviceMemory, Location, fetch
 from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
 from tawny.engine.layout import StridedView
@@ -140,7 +141,7 @@ class GpuExecutable(DeviceMemory):
         def command(draw: int) -> None:
             own = (draw,) if drawn else ()
             for function, blocks, block, locations, numbers in made:
-                at = [(buffer_of(one, variables), one.offset) for one in locations]
+                at = [one.place(variables) for one in locations]
                 driver.launch(function, blocks, block, at, (*numbers, *own))
 
         return command
@@ -156,13 +157,15 @@ class GpuExecutable(DeviceMemory):
         driver, variables = self.driver, self.variables
 
         def command(draw: int) -> None:
-            operands = [fetch(driver, variables, *p) for p in zip(seen, reads, strict=True)]
+            operands = [
+                fetch(driver, variables, v.memory, at) for v, at in zip(seen, reads, strict=True)
+            ]
             found = compute(node, operands, draw)
             values = found if node.parts else (found,)
             for (shape, dtype), value, location in zip(types(node), values, writes, strict=True):
                 whole = np.ascontiguousarray(np.broadcast_to(value, shape), dtype)
                 if whole.size:
-                    driver.write(buffer_of(location, variables), location.offset, as_bytes(whole))
+                    driver.write(*location.place(variables), as_bytes(whole))
 
         return command
 

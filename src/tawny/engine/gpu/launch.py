@@ -46,6 +46,8 @@ class KernelCode:
     write: Callable[[Module, str, Any], None]
     """Writes a kernel of a name into a module, given the structure."""
     structure: Hashable
+    long: bool = False
+    """Whether it runs long enough to be optimised where a device's compiler takes long for that."""
 
     def ir(self) -> str:
         """The IR of a module with this kernel alone, called `SYMBOL`."""

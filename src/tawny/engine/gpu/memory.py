@@ -7,14 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tawny.engine.gpu.driver import Bytes, DeviceDriver
+from tawny.engine.gpu.array import GpuArray, as_bytes, fetch_array
+from tawny.engine.gpu.driver import DeviceDriver
+from tawny.engine.gpu.launch import VECTOR_BYTES
 from tawny.engine.layout import Memory, StridedView, Views
 from tawny.engine.lowering import Place, is_leaf, result_of, types
-from tawny.engine.protocol import MemoryRange, Task
+from tawny.engine.protocol import BindableArray, MemoryRange, Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.shape import size
 from tawny.unique import Unique
+
+
+class BufferPlace(NamedTuple):
+    """A place in a device's memory."""
+
+    buffer: Any
+    offset: int
 
 
 class Location(NamedTuple):
@@ -25,6 +34,14 @@ class Location(NamedTuple):
     """None for a variable, whose buffer may be another one later."""
     offset: int
 
+    def place(self, variables: Sequence[BufferPlace | None]) -> BufferPlace:
+        """The place, given those of the variables."""
+        if self.variable is None:
+            return BufferPlace(self.buffer, self.offset)
+        own = variables[self.variable]
+        assert own is not None
+        return BufferPlace(own.buffer, own.offset + self.offset)
+
 
 class DeviceMemory(Unique):
     """All memory of a task on a device."""
@@ -33,7 +50,10 @@ class DeviceMemory(Unique):
         self.task, self.driver = task, driver
         self.arena = driver.allocate(max(task.layout.arena, 1))
         self.views = Views()
-        self.variables: list[Any] = [None] * len(task.variables)
+        self.variables: list[BufferPlace | None] = [None] * len(task.variables)
+        """Where each variable lies."""
+        self._not_owned = set(range(len(task.variables)))
+        """The variables without memory of their own."""
         self._constants: dict[Node, Any] = {}
         self._index: dict[Place, int] = {(node, 0): i for i, node in enumerate(task.variables)}
         self._index |= {
@@ -44,45 +64,60 @@ class DeviceMemory(Unique):
 
     def write(self, values: Sequence[tuple[int, Value]]) -> None:
         """Copy values into the buffers of variables; none takes its value unless all have one."""
-        missing = [i for i, _ in values if self.variables[i] is None]
+        missing = [i for i, _ in values if i in self._not_owned]
         made = [self.driver.allocate(max(_nbytes(self.task.variables[i]), 1)) for i in missing]
         for index, buffer in zip(missing, made, strict=True):
-            self.variables[index] = buffer
+            self.variables[index] = BufferPlace(buffer, 0)
+            self._not_owned.discard(index)
         for index, value in values:
-            node = self.task.variables[index]
+            node, place = self.task.variables[index], self.variables[index]
+            assert place is not None
             whole = np.ascontiguousarray(np.broadcast_to(value, node.shape), node.dtype)
-            self.driver.write(self.variables[index], 0, as_bytes(whole))
+            self.driver.write(*place, as_bytes(whole))
 
-    def locate(self, index: int, array: object) -> MemoryRange | None:
-        """None: arrays of the host are not in the device's memory."""
-        del index, array
-        return None
+    def locate(self, index: int, array: object) -> BindableArray | None:
+        """The bytes of an array of the device that a variable may be bound to."""
+        node = self.task.variables[index]
+        own = array if isinstance(array, GpuArray) else self.driver.adopt(array)
+        if own is None or own.driver is not self.driver:
+            return None
+        if (own.shape, own.dtype) != (node.shape, node.dtype) or not own.memory.contiguous:
+            return None
+        place = BufferPlace(own.buffer, own.offset)
+        found = self._range(place, own.nbytes, own.writeable)
+        return None if found.start % VECTOR_BYTES else BindableArray(own, found)
 
     def bind(self, arrays: Iterable[tuple[int, Any]]) -> None:
-        """Nothing can be located, so nothing is bound."""
-        assert not list(arrays)
+        """Let variables lie in these arrays."""
+        for index, array in arrays:
+            self._not_owned.add(index)
+            self.variables[index] = BufferPlace(array.buffer, array.offset)
 
     def variable_range(self, index: int) -> MemoryRange:
-        """No bytes that an array of the host could share."""
-        del index
-        return MemoryRange(0, 0, writeable=True)
+        """The bytes of a variable."""
+        place = self.variables[index]
+        assert place is not None
+        return self._range(place, _nbytes(self.task.variables[index]))
 
     @property
     def arena_range(self) -> MemoryRange:
-        """No bytes that an array of the host could share."""
-        return MemoryRange(0, 0, writeable=True)
+        """The bytes of all that a run computes."""
+        return self._range(BufferPlace(self.arena, 0), self.task.layout.arena)
+
+    def _range(self, place: BufferPlace, nbytes: int, writeable: bool = True) -> MemoryRange:
+        first = self.driver.address(place.buffer) + place.offset
+        return MemoryRange(first, first + nbytes, writeable)
 
     # ------------------------------------------------------------------ values
 
     def read(self, nodes: Iterable[Node]) -> list[Value]:
         """Copies of the values of variables and kept nodes."""
-        return [fetch(self.driver, self.variables, *self._final(node)).copy() for node in nodes]
+        return [self.view(node).numpy() for node in nodes]
 
-    def view(self, node: Node) -> Value:
-        """The value of a variable or a kept node, as a copy that may be read."""
-        value = fetch(self.driver, self.variables, *self._final(node)).copy()
-        value.flags.writeable = False
-        return value
+    def view(self, node: Node) -> GpuArray:
+        """The value of a variable or a kept node where it lies."""
+        seen, location = self._final(node)
+        return GpuArray(self.driver, *location.place(self.variables), seen.memory)
 
     def _final(self, node: Node) -> tuple[StridedView, Location]:
         """A value when a run has ended."""
@@ -122,32 +157,14 @@ class DeviceMemory(Unique):
         return buffer
 
 
-def buffer_of(location: Location, variables: Sequence[Any]) -> Any:
-    """The buffer of a location, given those of the variables."""
-    return location.buffer if location.variable is None else variables[location.variable]
-
-
 def fetch(
-    driver: DeviceDriver, variables: Sequence[Any], seen: StridedView, location: Location
+    driver: DeviceDriver,
+    variables: Sequence[BufferPlace | None],
+    memory: Memory,
+    location: Location,
 ) -> Value:
-    """A value as an array of the host, through its view."""
-    whole = _nbytes(seen.root, seen.part)
-    first = location.offset - seen.offset
-    data = driver.read(buffer_of(location, variables), first, whole)
-    return strided_array(data[seen.offset :], seen.memory)
-
-
-def as_bytes(array: Value) -> Bytes:
-    """The bytes of a contiguous array."""
-    return array.reshape(-1).view(np.uint8)
-
-
-def strided_array(data: Bytes, memory: Memory) -> Value:
-    """Bytes as an array of some strides."""
-    if not size(memory.shape):
-        return np.empty(memory.shape, memory.dtype)
-    whole = data[: data.size // memory.dtype.itemsize * memory.dtype.itemsize].view(memory.dtype)
-    return np.lib.stride_tricks.as_strided(whole, memory.shape, memory.strides)
+    """A value as an array of the host."""
+    return fetch_array(driver, *location.place(variables), memory)
 
 
 def _nbytes(node: Node, part: int = 0) -> int:

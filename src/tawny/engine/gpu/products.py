@@ -43,7 +43,7 @@ def _kernel(
     return GpuKernel(() if launch is None else (launch,))
 
 
-def _ended(
+def _with_epilogue(
     contraction: Callable[[DeviceArray], Contraction],
     epilogue: Epilogue,
     operands: Sequence[DeviceArray],
@@ -90,11 +90,11 @@ def fused_matmul(
 ) -> GpuKernel | None:
     """A product of matrices that may be transposed, and its epilogue."""
     a, b = operands[:2]
-    a, b = _exchanged(a) if op.transpose_a else a, _exchanged(b) if op.transpose_b else b
-    return _ended(lambda into: matrices(a, b, into), op.epilogue, operands, results[0])
+    a, b = _exchange_axes(a) if op.transpose_a else a, _exchange_axes(b) if op.transpose_b else b
+    return _with_epilogue(lambda into: matrices(a, b, into), op.epilogue, operands, results[0])
 
 
-def _exchanged(matrix: DeviceArray) -> DeviceArray:
+def _exchange_axes(matrix: DeviceArray) -> DeviceArray:
     """A matrix, or a stack of them, with its last two axes exchanged."""
     shape, strides = exchanged_axes(matrix.shape), exchanged_axes(matrix.strides)
     return DeviceArray(shape, strides, matrix.dtype)
@@ -150,7 +150,7 @@ def fused_convolution(
     def contraction(into: DeviceArray) -> Contraction:
         return windows_times_kernel(op, x, kernel, into)
 
-    return _ended(contraction, op.epilogue, operands, results[0])
+    return _with_epilogue(contraction, op.epilogue, operands, results[0])
 
 
 def windows_times_kernel(

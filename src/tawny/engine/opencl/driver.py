@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
 
-from tawny.engine.gpu.driver import Bytes, DeviceFacts
+from tawny.engine.gpu.driver import Bytes
 from tawny.engine.gpu.launch import IR_TARGET, KernelCode
 from tawny.engine.llvm.ir.builder import Module
 from tawny.engine.opencl.source import opencl_source
+from tawny.engine.protocol import Device
 from tawny.errors import value_error
 from tawny.unique import Unique
 
@@ -21,18 +23,18 @@ MOST_FUNCTIONS: Final = 2048
 
 
 CAUTIOUS: Final = {"Portable Computing Language": ["-cl-opt-disable"]}
-"""Options for the compilers of some platforms: PoCL's gives powers of negative numbers without
-their sign where it optimises (3.1, LLVM 15), and takes longer."""
+"""Options for the compilers of some platforms, but for kernels that run long: PoCL's gives powers
+of negative numbers without their sign where it optimises (3.1, LLVM 15), and takes longer."""
+
+ADDRESS_GAP: Final = 4096
+"""Addresses of buffers are multiples of this, which is one at which any value may begin."""
 
 PROBE: Final = "__kernel void probe(__global double *x) { x[0] = fma(x[0], 2.0, 1.0); }"
 """A program that a device must be able to build: some have a compiler that does not know them."""
 
 
-def open_device() -> OpenClDriver:
-    """The first device that computes with float64 and builds programs.
-
-    ValueError where there is none.
-    """
+def open_device(number: int = 0) -> OpenClDriver:
+    """A device that computes with float64 and builds programs; ValueError where there is none."""
     try:
         opencl = importlib.import_module("pyopencl")
     except ImportError:
@@ -40,14 +42,21 @@ def open_device() -> OpenClDriver:
             "compile", "engine 'opencl' needs pyopencl: pip install 'tawny[opencl]'"
         ) from None
     refused: list[str] = []
+    usable = 0
     for device in _devices(opencl):
         if not device.double_fp_config:
             refused.append(f"{device.name.strip()} (no float64)")
             continue
-        driver = OpenClDriver(opencl, device)
-        if driver.can_build:
+        driver = OpenClDriver(opencl, device, usable)
+        if not driver.can_build:
+            refused.append(f"{device.name.strip()} (builds no programs)")
+        elif usable == number:
             return driver
-        refused.append(f"{device.name.strip()} (builds no programs)")
+        else:
+            usable += 1
+    if usable:
+        found = ", ".join([f"'opencl:{i}'" for i in range(usable)])
+        raise value_error("compile", f"there is no OpenCL device {number}; accepted: {found}")
     said = f"; found: {', '.join(refused)}" if refused else ""
     raise value_error("compile", f"engine 'opencl' found no device that it can use{said}")
 
@@ -65,22 +74,29 @@ def _devices(opencl: Any) -> list[Any]:
 class OpenClBuffer(Unique):
     """Some of a device's memory, which is freed with this object."""
 
-    __slots__ = ("__weakref__", "memory")
+    __slots__ = ("__weakref__", "address", "memory")
 
-    def __init__(self, memory: Any) -> None:
-        self.memory = memory
+    def __init__(self, memory: Any, address: int) -> None:
+        self.memory, self.address = memory, address
 
 
 @final
 class OpenClDriver:
     """One device and its queue."""
 
-    def __init__(self, opencl: Any, device: Any) -> None:
-        self._opencl, self._device = opencl, device
+    def __init__(self, opencl: Any, device: Any, number: int) -> None:
+        self._opencl, self._device, self._number = opencl, device, number
         self._context = opencl.Context([device])
         self._queue = opencl.CommandQueue(self._context)
         self._options = CAUTIOUS.get(device.platform.name, [])
         self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._next_address = ADDRESS_GAP
+
+    @property
+    def label(self) -> str:
+        """What users call the device."""
+        return f"opencl:{self._number}"
 
     @property
     def can_build(self) -> bool:
@@ -91,17 +107,35 @@ class OpenClDriver:
             return False
         return True
 
-    def facts(self) -> DeviceFacts:
+    def facts(self) -> Device:
         """The device as it is now."""
-        return DeviceFacts(self._device.name.strip(), self._device.global_mem_size, None)
+        device = self._device
+        whole, largest = device.global_mem_size, device.max_mem_alloc_size
+        return Device(self.label, device.name.strip(), whole, None, largest)
 
     def allocate(self, nbytes: int) -> OpenClBuffer:
         """A buffer; MemoryError where there is none."""
         try:
             flags = self._opencl.mem_flags.READ_WRITE
-            return OpenClBuffer(self._opencl.Buffer(self._context, flags, nbytes))
+            memory = self._opencl.Buffer(self._context, flags, nbytes)
         except self._opencl.MemoryError as error:
             raise MemoryError(f"{self.facts().name} has no {nbytes:,} bytes free") from error
+        with self._lock:
+            address = self._next_address
+            self._next_address += (-(-nbytes // ADDRESS_GAP) + 1) * ADDRESS_GAP
+        return OpenClBuffer(memory, address)
+
+    def address(self, buffer: OpenClBuffer) -> int:
+        """A number for a buffer's first byte: devices do not tell their own."""
+        return buffer.address
+
+    def cuda_address(self, buffer: OpenClBuffer) -> None:
+        """None: NVIDIA's libraries do not read OpenCL's buffers."""
+        del buffer
+
+    def adopt(self, array: object) -> None:
+        """None: other libraries' arrays are not in this context."""
+        del array
 
     def write(self, buffer: OpenClBuffer, offset: int, data: Bytes) -> None:
         """Copy bytes of the host to a buffer."""
@@ -132,20 +166,28 @@ class OpenClDriver:
     def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
         """The functions of kernels; those that are new are built as one program."""
         new = [code for code in dict.fromkeys(codes) if code not in self._functions]
-        if new:
-            module = Module(IR_TARGET)
-            for number, code in enumerate(new):
-                code.write(module, f"kernel{number}", code.structure)
-            program = self._opencl.Program(self._context, opencl_source(module.text()))
-            program.build(self._options)
-            for number, code in enumerate(new):
-                self._functions[code] = self._opencl.Kernel(program, f"kernel{number}")
+        self._build([code for code in new if not code.long], self._options)
+        for code in new:
+            if code.long:
+                self._build([code], [])
         found = [self._functions[code] for code in codes]
         for code in codes:
             self._functions.move_to_end(code)
         while len(self._functions) > MOST_FUNCTIONS:
             self._functions.popitem(last=False)
         return found
+
+    def _build(self, codes: Sequence[KernelCode], options: list[str]) -> None:
+        """Build a program of kernels."""
+        if not codes:
+            return
+        module = Module(IR_TARGET)
+        for number, code in enumerate(codes):
+            code.write(module, f"kernel{number}", code.structure)
+        program = self._opencl.Program(self._context, opencl_source(module.text()))
+        program.build(options)
+        for number, code in enumerate(codes):
+            self._functions[code] = self._opencl.Kernel(program, f"kernel{number}")
 
     def launch(
         self,

@@ -13,7 +13,7 @@ from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.engine.reference.memory import POISON, HostMemory
 from tawny.engine.stopwatch import Stopwatch
-from tawny.node import Node
+from tawny.node import Node, Value
 from tawny.op import Elementwise
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
@@ -160,6 +160,13 @@ class ReferenceEngine:
         """Nothing: kernels allocate what they need."""
         del node, threads
         return 0
+
+    def device(self) -> None:
+        """None: programs run in the host's own memory."""
+
+    def place(self, value: Value) -> Value:
+        """The array itself."""
+        return value
 
     def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """By NumPy, all of them."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
-from tawny.engine.protocol import MemoryRange, Task
+from tawny.engine.protocol import BindableArray, MemoryRange, Task
 from tawny.engine.reference import compute
 from tawny.node import Node, Part, Value
 from tawny.pages import empty_aligned
@@ -18,6 +18,23 @@ from tawny.unique import Unique
 
 POISON: Final = 0xFF
 """What fresh arena bytes hold: NaN in every floating dtype, so that a stray read shows."""
+
+
+HOST_DEVICES: Final = (1, 3, 13)
+"""How DLPack calls memory that the host reads: its own, and what CUDA pinned or manages."""
+
+
+def as_host_array(array: object) -> Value | None:
+    """An array of the host, seen through DLPack where it is another library's; None for others."""
+    if isinstance(array, np.ndarray):
+        return cast("Value", array)
+    exporter = cast("Any", array)
+    try:
+        if exporter.__dlpack_device__()[0] not in HOST_DEVICES:
+            return None
+        return cast("Value", np.from_dlpack(exporter))
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError):
+        return None
 
 
 class HostMemory(Unique):
@@ -52,15 +69,14 @@ class HostMemory(Unique):
         for index, value in values:
             variables[index][...] = value
 
-    def locate(self, index: int, array: object) -> MemoryRange | None:
-        """The bytes of an array that a variable may be bound to; None for any other object."""
-        node = self.task.variables[index]
-        if not isinstance(array, np.ndarray):
+    def locate(self, index: int, array: object) -> BindableArray | None:
+        """An array that a variable may be bound to, and its bytes; None for any other object."""
+        node, value = self.task.variables[index], as_host_array(array)
+        if value is None or (value.shape, value.dtype) != (node.shape, node.dtype):
             return None
-        value = cast("Value", array)
-        if (value.shape, value.dtype) != (node.shape, node.dtype):
+        if not (value.flags.c_contiguous and value.flags.aligned):
             return None
-        return _range_of(value) if value.flags.c_contiguous and value.flags.aligned else None
+        return BindableArray(value, _range_of(value))
 
     def bind(self, arrays: Iterable[tuple[int, Any]]) -> None:
         """Let variables lie in these arrays."""

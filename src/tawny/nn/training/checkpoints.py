@@ -189,7 +189,7 @@ def restore(
     where = TrainingPosition(**place, total=progress[0], stopping=memories)
     history.seconds = progress[1]
     for name, own in arrays.items():
-        np.copyto(own, found[name])
+        own[...] = found[name]
     return where, history
 
 

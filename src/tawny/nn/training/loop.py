@@ -126,7 +126,7 @@ def train(
     evaluation = None
     if validation is not None:
         table = measure_table(loss, metrics, "nn.train")
-        evaluator = shared_evaluator(model, table, stepper.training_state, engine, memory)
+        evaluator = shared_evaluator(model, table, stepper.shared_state, engine, memory)
         evaluation = (
             evaluator,
             as_source(validation, _validation_batches(cut), 0, "nn.train: validation"),
@@ -240,7 +240,7 @@ class TrainingRun:
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Go on where a checkpoint was written."""
         where, history = checkpoints.restore(
-            path, self.stepper.training_state.by_name(), self.about, self.where.stopping
+            path, self.stepper.shared_state.by_name(), self.about, self.where.stopping
         )
         self.where, self.history = where, history
         self._apply_stopping()

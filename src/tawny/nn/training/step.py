@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 import tawny.numpy as tnp
 from tawny.array import Array
+from tawny.engine.protocol import Engine, engine_named
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.module import Module
@@ -71,6 +74,11 @@ def initial_state(model: Module, optimiser: Steps) -> TrainingState:
     return TrainingState(parameters, state, map_leaves(copy_aligned, optimiser.start(parameters)))
 
 
+def in_memory_of(engine: Engine, state: TrainingState) -> TrainingState:
+    """The values in an engine's memory."""
+    return cast("TrainingState", map_leaves(engine.place, state))
+
+
 def step_graph(
     model: Module, loss: Loss, optimiser: Steps, variables: TrainingState, batch: Batch, seed: int
 ) -> Graph:
@@ -123,14 +131,20 @@ class Stepper:
         engine: str,
         memory: str | int | None,
     ) -> None:
-        self.training_state = initial_state(model, optimiser)
-        variables = self.training_state.variables()
+        self.shared_state = in_memory_of(engine_named(engine), initial_state(model, optimiser))
+        """The values in the engine's memory, where all programs find them."""
+        variables = self.shared_state.variables()
         self.programs = Programs(
             lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
-            self.training_state.by_name(),
+            self.shared_state.by_name(),
             engine,
             memory,
         )
+
+    @property
+    def training_state(self) -> TrainingState:
+        """The values of now, in the host's memory: copies where they lie on a device."""
+        return cast("TrainingState", map_leaves(np.asarray, self.shared_state))
 
     def step(self, batch: Batch, number: int) -> tuple[float, float]:
         """The loss before step `number` and its rate, after all updates."""

@@ -54,6 +54,10 @@ LARGE_TILES: Final = 64
 """Tiles of large products that keep a GPU busy: with fewer, threads have one element each."""
 
 
+LONG: Final = 1 << 22
+"""Products from which a kernel runs long."""
+
+
 class StackAxis(NamedTuple):
     """An axis of all three; steps are in bytes."""
 
@@ -100,7 +104,7 @@ class Window(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """An op applied to each element of the result, and where its other operand lies, if it has one."""
+    """An op applied to each element of the result, and where its other operand lies, if any."""
 
     op: Elementwise
     operand: int | None = None
@@ -168,8 +172,9 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
     numbers += [n for w in found.windows for n in w[2:]]
     read = [e for e in found.endings if e.operand is not None]
     numbers += [n for e in read for n in (e.start, *e.steps)]
+    products = rows * columns * stack * math.prod([a.size for a in found.depth])
     return Launch(
-        KernelCode(write_contraction, structure),
+        KernelCode(write_contraction, structure, products >= LONG),
         (0, 1, *[e.operand for e in read if e.operand is not None], result),
         tuple(numbers),
         tiles(each),

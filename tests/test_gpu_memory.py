@@ -1,0 +1,214 @@
+"""Arrays in the memory of devices: bound, shared by programs, read where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from engines import has_opencl
+from tawny import nn, optim
+from tawny.engine.gpu.array import GpuArray
+from tawny.engine.protocol import Device, engine_named
+from tawny.graph.memory_limits import check_fits_device
+
+needs_device = pytest.mark.skipif(not has_opencl(), reason="no OpenCL device works here")
+
+RNG = np.random.default_rng(0)
+
+
+class Exporter:
+    """An array that has nothing but DLPack, as another library's."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def counting() -> tw.Graph:
+    n, step = tw.var("n", (5,)), tw.var("step", (5,))
+    return tw.Graph([step], n * 2, updates={n: n + step})
+
+
+# ----------------------------------------------------------------------- the host
+
+
+@pytest.mark.parametrize("name", ["cpu", "reference"])
+def test_arrays_of_other_libraries_are_bound_by_dlpack(name: str) -> None:
+    mine, step = np.zeros(5), np.ones(5)
+    program = counting().compile(engine=name)
+    program.set(n=Exporter(mine), step=Exporter(step), bind=True)
+    program.run(3)
+    assert mine.tolist() == [3.0] * 5
+    step[:] = 2.0
+    program.touch("step")
+    program.run()
+    assert mine.tolist() == [5.0] * 5
+
+
+def test_what_cannot_be_bound_is_refused() -> None:
+    program = counting().compile()
+    locked = np.zeros(5)
+    locked.flags.writeable = False
+    for value in ([0.0] * 5, Exporter(np.zeros(5, "float32")), Exporter(np.zeros(10)[::2])):
+        with pytest.raises(ValueError, match="'n' can be bound only to a contiguous float64"):
+            program.set(n=value, bind=True)
+    with pytest.raises(ValueError, match="read-only"):
+        program.set(n=locked, bind=True)
+    assert not program.state
+
+
+# --------------------------------------------------------------------- a device
+
+
+@needs_device
+def test_outputs_are_read_where_they_lie_and_bound_by_other_programs() -> None:
+    x, y = tw.var("x", (4, 6), "float32"), tw.var("y", (4, 6), "float32")
+    first = tw.Graph([x], [tnp.exp(x), tnp.exp(x).T[1:]]).compile(engine="opencl")
+    second = tw.Graph([y], tnp.sum(y, 0)).compile(engine="opencl")
+    value = RNG.standard_normal((4, 6)).astype("float32")
+    first.set(x=value)
+    whole, part = first.run(views=True)
+    assert isinstance(whole, GpuArray)
+    assert (whole.shape, whole.dtype, whole.device) == ((4, 6), np.float32, "opencl:0")
+    np.testing.assert_allclose(np.asarray(part), np.exp(value).T[1:], rtol=1e-6)
+    np.testing.assert_array_equal(whole.to_device("cpu"), whole.numpy())
+    second.set(y=whole, bind=True)
+    np.testing.assert_allclose(second.run(), np.exp(value).sum(0), rtol=1e-6)
+    first.set(x=value + 1)
+    first.run()
+    second.touch("y")
+    np.testing.assert_allclose(second.run(), np.exp(value + 1).sum(0), rtol=1e-6)
+    second.set(y=value)  # what was bound is left as it is
+    np.testing.assert_allclose(whole, np.exp(value + 1), rtol=1e-6)
+    for views in (whole, part):
+        with pytest.raises(ValueError, match="read-only"):
+            views[...] = 0.0
+
+
+@needs_device
+def test_programs_share_a_variable_of_the_device() -> None:
+    place = engine_named("opencl").place
+    state, step = place(np.zeros(5)), place(np.ones(5))
+    programs = [counting().compile(engine="opencl") for _ in range(2)]
+    for program in programs:
+        program.set(n=state, step=step, bind=True)
+    for program in (*programs, programs[0]):
+        program.run(2)
+    assert state.numpy().tolist() == [6.0] * 5
+    state[...] = np.arange(5)
+    programs[1].touch("n")
+    programs[1].run()
+    assert state.numpy().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@needs_device
+def test_what_lies_elsewhere_cannot_be_bound_to_a_device() -> None:
+    place = engine_named("opencl").place
+    program = counting().compile(engine="opencl")
+    v = tw.var("v", (10,))
+    other = tw.Graph([v], (v + 1)[::2]).compile(engine="opencl")
+    other.set(v=np.zeros(10))
+    view = other.run(views=True)
+    for value in (np.zeros(5), place(np.zeros(5, "float32")), place(np.zeros(4)), view):
+        with pytest.raises(ValueError, match="in the memory of engine 'opencl'"):
+            program.set(n=value, bind=True)
+    with pytest.raises(ValueError, match="cannot share memory"):
+        program.set(n=(same := place(np.zeros(5))), step=same, bind=True)
+    program.set(n=np.zeros(5), step=np.zeros(5))
+    doubled = program.run(views=True)
+    with pytest.raises(ValueError, match="read-only"):
+        program.set(n=doubled, bind=True)
+    with pytest.raises(ValueError, match="each run overwrites"):
+        program.set(step=doubled, bind=True)
+    cpu = counting().compile()
+    with pytest.raises(ValueError, match="in the memory of engine 'cpu'"):
+        cpu.set(n=place(np.zeros(5)), bind=True)
+
+
+@needs_device
+def test_training_on_a_device_gives_what_the_processor_gives(tmp_path: Any) -> None:
+    x = RNG.standard_normal((50, 12, 12, 1)).astype("float32")
+    y = RNG.integers(0, 3, 50)
+    data, held_out = (x[:40], y[:40]), (x[40:], y[40:])
+    found: dict[str, Any] = {}
+    for engine in ("cpu", "opencl"):
+        tw.random.seed(1)
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3, activation="relu"), nn.BatchNorm(4), nn.MaxPool2d(2), nn.Flatten(),
+            nn.Dropout(0.9), nn.Linear(100, 3),
+        )  # fmt: skip
+        options: dict[str, Any] = {
+            "batch": 16, "validation": held_out, "engine": engine, "seed": 3,
+            "checkpoint": tmp_path / f"{engine}.safetensors",
+        }  # fmt: skip
+        nn.train(model, nn.cross_entropy, data, optim.Adam(1e-2), epochs=2, **options)
+        resumed = {**options, "resume": options["checkpoint"]}
+        history = nn.train(model, nn.cross_entropy, data, optim.Adam(1e-2), epochs=3, **resumed)
+        found[engine] = history.batch_loss, history.validation["loss"], model.parameters
+        assert "by the host" not in repr(history.program.explain())
+    for one, other in zip(*map(_leaves, found.values()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-5)
+
+
+def _leaves(structure: Any) -> list[Any]:
+    if isinstance(structure, dict):
+        return [leaf for item in structure.values() for leaf in _leaves(item)]
+    if isinstance(structure, tuple):
+        return [leaf for item in structure for leaf in _leaves(item)]
+    return [np.asarray(structure)]
+
+
+# ----------------------------------------------------------------------- devices
+
+
+def test_devices_have_memory_and_their_labels_are_engines() -> None:
+    host, *others = tw.devices()
+    assert host.label == "cpu"
+    assert 0 < host.largest_bytes <= host.total_bytes
+    x = tw.var("x")
+    for device in others:
+        assert 0 < device.largest_bytes <= device.total_bytes
+        assert float(tw.Graph([x], x + 1).compile(engine=device.label)(1.0)) == 2.0
+    assert has_opencl() == any(d.label == "opencl:0" for d in others)
+
+
+@needs_device
+def test_devices_that_are_not_there_are_refused() -> None:
+    x = tw.var("x")
+    for name, said in (
+        ("opencl:99", "there is no OpenCL device 99; accepted: 'opencl:0'"),
+        ("opencl:one", "engine 'opencl:one' is not known"),
+        ("cpu:1", "engine 'cpu:1' is not known"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tw.Graph([x], x + 1).compile(engine=name)
+
+
+def test_a_plan_above_a_device_s_memory_is_refused() -> None:
+    device = Device("cuda:0", "a GPU", 1000, 900, 500)
+    check_fits_device(device, 500, 400, lambda: 0)
+    for arena, outside, least, said in (
+        (600, 0, 500, r"compile\(memory=500\)"),
+        (400, 501, 399, r"compile\(memory=399\)"),
+        (400, 501, 400, "no smaller plan fits"),
+    ):
+        with pytest.raises(MemoryError, match=said):
+            check_fits_device(device, arena, outside, lambda least=least: least)
+
+
+@needs_device
+def test_a_graph_above_the_device_s_largest_buffer_is_refused_before_it_is_allocated() -> None:
+    n = engine_named("opencl").device().largest_bytes // 8 + 1
+    x = tw.var("x")
+    big = tnp.cumsum(tnp.broadcast_to(x, (n,)))
+    with pytest.raises(MemoryError, match="in one piece"):
+        tw.Graph([x], big).compile(engine="opencl")
