@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import pkgutil
+import random
+import time
 import warnings
 from collections.abc import Callable
 
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 
 import case_tables
+import tawny as tw
 import tawny.eager
 import tawny.numpy
 from cases import Case, Failures, assert_same, parts
@@ -24,6 +28,12 @@ CASES: list[tuple[str, Case]] = [
     for module in pkgutil.iter_modules(case_tables.__path__)
     for case in importlib.import_module(f"case_tables.{module.name}").CASES
 ]
+
+ALL = "TAWNY_LARGE_TESTS" in os.environ
+"""Whether every case is compiled in every dtype, which takes some minutes."""
+
+PIECES = {"cpu": 2, "opencl": 16}
+"""Of so many cases one run compiles one; others say little that is new, or take long."""
 
 
 def _eager(case: Case, operands: list[np.ndarray]) -> object:
@@ -86,3 +96,64 @@ def test_function_agrees_with_its_witness(name: str) -> None:
                 with failures.of(f"case {number}, {dtype}, {mode}"):
                     _check(case, dtype, MODES[mode])
     failures.raise_all()
+
+
+def _assert_close(got: object, expected: object, case: Case) -> None:
+    """Shape and dtype agree, and values do up to rounding: compiled sums have an order of their own."""
+    for g, w in zip(parts(got), parts(expected), strict=True):
+        have, want = np.asarray(g), np.asarray(w)
+        assert have.shape == want.shape
+        if case.check_dtype:
+            assert have.dtype == want.dtype
+        if want.dtype.kind not in "fc":
+            np.testing.assert_array_equal(have, want)
+            continue
+        sizes = np.abs([want.real, want.imag])
+        rtol = max(case.rtol, 64 * float(np.finfo(want.dtype).eps))
+        atol = rtol * float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+        np.testing.assert_array_equal(np.isnan(have), np.isnan(want))
+        known = ~np.isnan(want)
+        for part in (np.real, np.imag):  # an infinite part says nothing of the other one
+            np.testing.assert_allclose(part(have)[known], part(want)[known], rtol=rtol, atol=atol)
+
+
+def _drawn(name: str, engine: str, draw: random.Random) -> list[tuple[Case, str]]:
+    """Some of a function's cases, each in one of its dtypes."""
+    cases = [case for own, case in CASES if own == name and not case.needs_values]
+    if ALL:
+        return [(case, dtype) for case in cases for dtype in case.dtypes]
+    count = -(-len(cases) // PIECES.get(engine, 5))
+    return [(case, draw.choice(case.dtypes)) for case in draw.sample(cases, count)]
+
+
+def _check_compiled(engine: str, cases: list[tuple[Case, str]]) -> None:
+    """The cases, as the outputs of one program."""
+    inputs, values, results = list[Array](), list[np.ndarray](), list[list[object]]()
+    for case, dtype in cases:
+        operands = case.operands(dtype)
+        own = [var(shape=x.shape, dtype=x.dtype) for x in operands]
+        results.append(parts(case.call(tawny.numpy, *own)))
+        inputs += own
+        values += operands
+    outputs = [a for result in results for a in result if isinstance(a, Array)]
+    if not outputs:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # inputs of which a result has only the shape
+        computed = iter(tw.Graph(inputs, outputs).compile(engine=engine)(*values))
+    failures = Failures()
+    for (case, dtype), result in zip(cases, results, strict=True):
+        got = [next(computed) if isinstance(a, Array) else a for a in result]
+        with failures.of(f"{case.name}, {dtype}, shapes {case.shapes}"):
+            _assert_close(got, _expected(case, case.operands(dtype)), case)
+    failures.raise_all()
+
+
+@pytest.mark.parametrize("chapter", [m.name for m in pkgutil.iter_modules(case_tables.__path__)])
+def test_compiled_functions_agree_with_their_witnesses(engine: str, chapter: str) -> None:
+    """Another slice of the cases each time; every program computes all cases of a function."""
+    seed = time.time_ns() % 2**40
+    print(f"cases drawn with seed {seed}")
+    draw = random.Random(seed)
+    for name in dict.fromkeys(name for name, _ in CASES if name.startswith(f"{chapter}-")):
+        _check_compiled(engine, _drawn(name, engine, draw))

@@ -68,6 +68,7 @@ CASES: dict[str, Case] = {
     "half product": (lambda: (normal(30, 25).astype("float16"), normal(25, 40).astype("float16")), lambda a, b: a @ b),
     "no depth": (lambda: (normal(3, 0), normal(0, 4)), lambda a, b: a @ b),
     "einsum": (lambda: (normal(3, 4, 5), normal(5, 3, 7)), lambda a, b: tnp.einsum("abc,cad->adb", a, b)),
+    "stretched einsum": (lambda: (normal(3, 1, 4), normal(2, 4)), lambda a, b: [tnp.vecdot(a, b), tnp.einsum("abc,cd->abd", a, b[:, :1].T)]),
     "strided convolution": (
         lambda: (normal(2, 9, 10, 4), normal(3, 3, 4, 6)),
         square_gradients(lambda a, b: tnp.conv2d(a, b, stride=2, padding="SAME")),

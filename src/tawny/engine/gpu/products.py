@@ -308,7 +308,7 @@ class _Residue(NamedTuple):
 def einsum(
     op: Einsum, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
 ) -> GpuKernel | None:
-    """A contraction of two operands."""
+    """A contraction of two operands, whose axes of size 1 stretch."""
     (result,) = results
     if len(operands) != 2:
         return None
@@ -316,16 +316,13 @@ def einsum(
     letters = terms.split(",")
     if any(len(set(term)) != len(term) for term in (*letters, out)):
         return None
-    steps = [
-        dict(zip(term, m.strides, strict=True))
+    sizes: dict[str, int] = {}
+    for term, m in zip(letters, operands, strict=True):
+        sizes |= {x: n for x, n in zip(term, m.shape, strict=True) if n != 1 or x not in sizes}
+    a, b, c = (
+        {x: s if n == sizes.get(x) else 0 for x, n, s in zip(term, m.shape, m.strides, strict=True)}
         for term, m in zip((*letters, out), (*operands, result), strict=True)
-    ]
-    sizes = {
-        c: n
-        for term, m in zip(letters, operands, strict=True)
-        for c, n in zip(term, m.shape, strict=True)
-    }
-    a, b, c = steps
+    )
     if any(letter not in sizes for letter in out) or set(a) ^ set(b) > set(out):
         return None
     if any(letter not in b and letter not in c for letter in a) or any(
