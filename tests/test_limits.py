@@ -251,3 +251,14 @@ def test_a_reader_of_the_doctor_may_leave() -> None:
     )
     assert done.stdout.startswith("versions")
     assert done.stderr == ""
+
+
+def test_a_value_that_no_memory_holds_is_refused_with_its_op_and_line() -> None:
+    for make in (
+        lambda: np.zeros((10**7, 10**7)),
+        lambda: np.ones((10**7, 1)) @ np.ones((1, 10**7)),
+        lambda: np.exp(np.broadcast_to(np.asarray(1.5), (10**7, 10**7))),
+    ):
+        array = make()
+        with pytest.raises(MemoryError, match=rf"^{array.node.name}: .*\[test_limits\.py:\d+\]$"):
+            array.numpy()

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 from pathlib import Path
+from types import ModuleType
 
 import array_api_strict
 import pytest
@@ -154,10 +155,16 @@ def test_public_names_are_listed_once_and_load() -> None:
         assert getattr(tawny, name) is not None
     with pytest.raises(AttributeError, match="module 'tawny' has no attribute 'missing'"):
         _ = tawny.missing
-    for module in (tawny, tnp, tnp.fft, tnp.linalg, tawny.random, tawny.eager):
+    top = (getattr(tawny, name) for name in tawny.__all__)
+    modules = [tawny, *(m for m in top if isinstance(m, ModuleType)), tawny.nn.init]
+    assert {tnp, tawny.eager, tawny.special, tawny.testing, tawny.models} < set(modules)
+    for module in (*modules, tnp.fft, tnp.linalg):
         names: dict[str, object] = {}
         exec(f"from {module.__name__} import *", names)
         assert names.keys() - {"__builtins__"} == set(module.__all__)
+        assert sorted(dir(module)) == sorted(module.__all__)
+        homes = {getattr(value, "__module__", None) for value in names.values()}
+        assert homes.isdisjoint(("__future__", "collections.abc", "dataclasses", "typing"))
 
 
 def test_eager_has_the_same_names() -> None:

@@ -27,6 +27,7 @@ from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
 from tawny.ops.differentiation import stop_gradient
 from tawny.ops.movement import BroadcastTo
+from tawny.public_names import export
 from tawny.shape import as_int
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "xlog1py",
     "xlogy",
 ]
+export(__name__, __all__)
 
 Function = Callable[[Array], Array]
 Unary = Callable[[ArrayLike], Array]

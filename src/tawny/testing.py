@@ -7,8 +7,10 @@ from tawny.errors import type_error
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.memory.budget import parse_bytes
+from tawny.public_names import export
 
 __all__ = ["assert_peak", "check_grads"]
+export(__name__, __all__)
 
 
 def assert_peak(program: Program | Plan, memory: str | int) -> None:

@@ -8,8 +8,6 @@ Building one draws no weights: they are drawn when they are first needed, or com
 `model.load(path)`.
 """
 
-from __future__ import annotations
-
 from tawny.models.inception import InceptionV3 as InceptionV3
 from tawny.models.mask_rcnn import MaskRCNN as MaskRCNN
 from tawny.models.report import CharacterLSTM as CharacterLSTM
@@ -19,3 +17,6 @@ from tawny.models.resnet import ResNet50 as ResNet50
 from tawny.models.resnet import ResNet101 as ResNet101
 from tawny.models.squeezenet import SqueezeNet as SqueezeNet
 from tawny.models.vgg import VGG16 as VGG16
+from tawny.public_names import export_imports as _export_imports
+
+_export_imports(__name__)

@@ -22,6 +22,7 @@ from tawny.dtype import FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.arguments import as_real
+from tawny.public_names import export
 from tawny.shape import Shape, size
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "uniform",
     "zeros",
 ]
+export(__name__, __all__)
 
 Draw = Callable[[np.random.Generator, Shape, DType], Value]
 

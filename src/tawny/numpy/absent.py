@@ -114,6 +114,11 @@ ABSENT: Final[dict[str, str]] = {
 _ASARRAY: Final = "use tawny.numpy.asarray, whose arrays are lazy, or NumPy's arrays as they are"
 _KEYLESS: Final = "draws need no keys: tw.random.seed(n) makes them repeatable"
 _SPARED: Final = "write nothing: derivatives are computed only where they are asked for"
+_LOOP: Final = "use tw.fori_loop or tw.scan, or write a Python loop over values"
+_BRANCH: Final = "use np.where, or np.select of several"
+_BATCH: Final = "use tw.vmap"
+_ENGINE: Final = "name the engine: graph.compile(engine='cuda'), tw.jit(f, engine='cuda')"
+_PYTHONS: Final = "use Python's own {0}: dtype={0}"
 
 ELSEWHERE: Final[dict[str, dict[str, str]]] = {
     "tawny": {
@@ -122,30 +127,82 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "Variable": "use tw.var(name, shape)",
         "as_tensor": _ASARRAY,
         "autograd": "use tw.grad(function), or tw.gradients(y, [x])",
+        "block_until_ready": "use x.numpy(), which computes",
         "compile": "use tw.jit(function), or tw.Graph(inputs, outputs).compile()",
+        "cond": _BRANCH,
+        "cuda": _ENGINE,
+        "custom_gradient": "use tw.custom_vjp",
+        "device": _ENGINE,
+        "device_put": _ENGINE,
+        "devices": _ENGINE,
+        "enable_grad": _SPARED,
         "from_numpy": _ASARRAY,
+        "func": "use tw.grad, tw.vjp, tw.jvp, tw.jacobian or tw.hessian",
         "function": "use tw.jit",
+        "inference_mode": _SPARED,
         "jnp": "write import tawny.numpy as np",
+        "lax": "use Python loops, np.where, and the functions of tawny.numpy",
+        "make_jaxpr": "use tw.Graph(inputs, outputs).trace()",
         "manual_seed": "use tw.random.seed(n)",
         "no_grad": _SPARED,
-        "inference_mode": _SPARED,
         "placeholder": "use tw.var(name, shape)",
+        "pmap": _BATCH,
+        "remat": "use tw.checkpoint, or compile(memory=...)",
         "save": "use graph.save(path), model.save(path) or tw.save_arrays",
+        "seed": "use tw.random.seed(n)",
+        "set_default_device": _ENGINE,
+        "set_grad_enabled": _SPARED,
         "set_num_threads": "write tw.config.threads = n",
+        "switch": _BRANCH,
         "tensor": _ASARRAY,
+        "value_and_gradient": "use tw.value_and_grad",
+        "vectorize": _BATCH,
+        "while_loop": _LOOP,
     },
     "tawny.numpy": {
+        "Inf": "use np.inf",
+        "Infinity": "use np.inf",
+        "NAN": "use np.nan",
+        "NINF": "use -np.inf",
+        "NaN": "use np.nan",
+        "PINF": "use np.inf",
+        "alltrue": "use np.all",
         "as_tensor": _ASARRAY,
+        "asfarray": "use np.asarray(x, float)",
+        "asscalar": "use x.item()",
         "bmm": "use the operator @",
         "cat": "use np.concatenate",
         "clamp": "use np.clip",
+        "complex": _PYTHONS.format("complex"),
+        "complex_": "use np.complex128",
+        "cumproduct": "use np.cumprod",
+        "disp": "use print",
+        "find_common_type": "use np.result_type or np.promote_types",
+        "float": _PYTHONS.format("float"),
+        "float_": "use np.float64",
         "from_numpy": _ASARRAY,
+        "in1d": "use np.isin",
+        "index_select": "use np.take(x, index, axis)",
+        "infty": "use np.inf",
+        "int": _PYTHONS.format("int"),
+        "issubsctype": "use np.issubdtype",
+        "masked_select": "use x[mask], or np.where(mask, x, y)",
+        "mat": _MATRIX,
         "mm": "use the operator @",
+        "msort": "use np.sort(x, axis=0)",
+        "numel": "use np.size(x)",
         "permute": "use np.permute_dims",
+        "product": "use np.prod",
         "rand": "use tawny.random.uniform(shape=...)",
         "randn": "use tawny.random.normal(shape=...)",
+        "round_": "use np.round",
+        "scatter": "use x.at[index].set(values)",
+        "set_value": "use x.at[index].set(values)",
+        "sometrue": "use np.any",
         "tensor": _ASARRAY,
+        "trapz": "use np.trapezoid",
         "unsqueeze": "use np.expand_dims(x, axis)",
+        "view": "use np.reshape",
     },
     "tawny.random": {
         "Generator": _KEYLESS,
@@ -162,7 +219,7 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "standard_normal": "use normal(shape=...)",
     },
 }
-"""By module, names of PyTorch, JAX, TensorFlow and NumPy's generators."""
+"""By module, names of PyTorch, JAX, TensorFlow, older NumPy and its generators."""
 
 
 def absence(module: str, name: str) -> AttributeError:

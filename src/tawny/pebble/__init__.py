@@ -27,6 +27,7 @@ from tawny.pebble.game import (
 from tawny.pebble.orders import in_order, postorder
 from tawny.pebble.plan import Pebbling, from_problem, from_schedule
 from tawny.pebble.solver import Strategy, frontier, least_space, solve
+from tawny.public_names import export
 
 __all__ = [
     "Game",
@@ -56,3 +57,4 @@ __all__ = [
     "pyramid",
     "solve",
 ]
+export(__name__, __all__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from tawny.engine.reference import (
     sorting,
     windows,
 )
-from tawny.engine.reference.computing import compute, compute_into
+from tawny.engine.reference.computing import compute, compute_into, explain_failure
 from tawny.engine.reference.kernel import INTO, KERNELS, Value
 from tawny.node import Node, toposort
 
@@ -84,15 +84,26 @@ def run(
                 readers[id(source)] -= 1
                 if not readers[id(source)]:
                     del values[id(source)]
-    return _fresh([values[id(n)] for n in outputs], given)
+    return _fresh(values, outputs, given)
 
 
-def _fresh(values: list[Value], given: set[int]) -> list[Value]:
+def _fresh(
+    values: Mapping[int, Value], outputs: Sequence[Node], given: Collection[int]
+) -> list[Value]:
     """Arrays that own their memory, writable, no two the same and none of the user's."""
     taken = set(given)
     out: list[Value] = []
-    for value in values:
+    for node in outputs:
+        value = values[id(node)]
         own = value.base is None and value.flags.writeable and id(value) not in taken
         taken.add(id(value))
-        out.append(value if own else np.array(value, order="C"))
+        out.append(value if own else _copy(node, value))
     return out
+
+
+def _copy(node: Node, value: Value) -> Value:
+    try:
+        return np.array(value, order="C")
+    except MemoryError as error:
+        explain_failure(node, error)
+        raise

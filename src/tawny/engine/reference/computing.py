@@ -30,7 +30,7 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
             return cast(KERNELS[type(op)](op, draw, *operands), node.dtype)
         result = KERNELS[type(op)](op, *([draw] if isinstance(op, BodyOp) else []), *operands)
     except Exception as error:
-        _explain(node, error)
+        explain_failure(node, error)
         raise
     if node.parts:
         return tuple(cast(v, dtype) for v, (_, dtype) in zip(result, node.parts, strict=True))
@@ -42,18 +42,19 @@ def compute_into(node: Node, operands: Sequence[Value], out: Value) -> None:
     try:
         INTO[type(node.op)](node.op, *operands, out)
     except Exception as error:
-        _explain(node, error)
+        explain_failure(node, error)
         raise
 
 
-def _explain(node: Node, error: Exception) -> None:
+def explain_failure(node: Node, error: Exception) -> None:
     """Say of an error which node it is about; NumPy's own are said again."""
     if isinstance(node.op, BodyOp):
         return  # it is said already which node of the body it is about
-    if isinstance(node.op, Delay) or type(error) not in _REWORDED:
+    kind = MemoryError if isinstance(error, MemoryError) else type(error)  # NumPy's takes a shape
+    if isinstance(node.op, Delay) or kind not in _REWORDED:
         error.add_note(f"in {node.name}, written at {_places(node)}")
     else:
-        raise type(error)(f"{_name(node)}: {error}  [{_places(node)}]") from None
+        raise kind(f"{_name(node)}: {error}  [{_places(node)}]") from None
 
 
 _REWORDED = (
@@ -62,6 +63,7 @@ _REWORDED = (
     TypeError,
     ZeroDivisionError,
     OverflowError,
+    MemoryError,
     np.linalg.LinAlgError,
 )
 """Errors of NumPy's own whose message can be said again with the op and the user's line."""
