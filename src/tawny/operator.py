@@ -59,6 +59,12 @@ class Unary(Protocol):
 class Binary(Protocol):
     """A function of two arrays, element by element, with the options of NumPy's ufuncs."""
 
+    reduce: Callable[..., Array]
+    accumulate: Callable[..., Array]
+    outer: Callable[..., Array]
+    at: Callable[..., None]
+    reduceat: Callable[..., Array]
+
     def __call__(
         self,
         x1: ArrayLike,

@@ -46,6 +46,7 @@ from tawny.errors import type_error
 from tawny.node import Value, borrowed_constant
 from tawny.numpy.absent import absence
 from tawny.numpy.grids import Grid
+from tawny.numpy.ufunc_methods import METHODS
 from tawny.public_names import export
 from tawny.tree import items_of, leaves, map_leaves
 
@@ -77,6 +78,10 @@ def make_eager(function: Callable[..., Any]) -> Callable[..., Any]:
         result = finished(result)
         return result if out is None else _fill_out(out, result)
 
+    for name in [name for name in METHODS if hasattr(function, name)]:
+        method = vars(function)[name]
+        theirs = getattr(_numpy, method.__name__.partition(".")[0])
+        setattr(eager, name, theirs.at if name == "at" else make_eager(method))
     return eager
 
 

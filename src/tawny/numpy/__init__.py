@@ -146,6 +146,7 @@ from tawny.numpy.types import issubdtype as issubdtype
 from tawny.numpy.types import min_scalar_type as min_scalar_type
 from tawny.numpy.types import promote_types as promote_types
 from tawny.numpy.types import result_type as result_type
+from tawny.numpy.ufunc_methods import attach_methods as _attach_methods
 from tawny.numpy.windows import bartlett as bartlett
 from tawny.numpy.windows import blackman as blackman
 from tawny.numpy.windows import hamming as hamming
@@ -477,6 +478,7 @@ s_ = _numpy.s_
 index_exp = _numpy.index_exp
 exceptions = _numpy.exceptions
 
+_attach_methods()
 _export_imports(__name__, "fft", "linalg")
 
 

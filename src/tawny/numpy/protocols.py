@@ -11,27 +11,9 @@ import numpy as np
 from tawny.array import Array, value_outside
 from tawny.errors import type_error
 from tawny.methods import PUBLIC_FUNCTIONS
+from tawny.numpy.ufunc_methods import METHODS
 from tawny.operator import public
-from tawny.ops import cumulative, reduction
-from tawny.ops.movement import reshape
 from tawny.tree import items_of
-
-REDUCE: Final[dict[str, Callable[..., Array]]] = {
-    "add": reduction.sum,
-    "multiply": reduction.prod,
-    "maximum": reduction.max,
-    "minimum": reduction.min,
-    "logical_and": reduction.all,
-    "logical_or": reduction.any,
-}
-"""The function that computes `ufunc.reduce`, by the name of the ufunc."""
-
-ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
-    "add": cumulative.cumulative_sum,
-    "multiply": cumulative.cumulative_prod,
-}
-"""The function that computes `ufunc.accumulate`, by the name of the ufunc."""
-
 
 NOT_GIVEN: Final = np._NoValue  # pyright: ignore[reportPrivateUsage]
 """NumPy's default of arguments that it passes on only if they were given."""
@@ -44,19 +26,14 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
     """A NumPy ufunc, or a method of one, called with a lazy array."""
     name = ufunc.__name__
     options = {k: v for k, v in kwargs.items() if v is not NOT_GIVEN}
+    function = _function("numpy", name)
     match method:
         case "__call__" if _writes_to_numpys(options.get("out")):
             return ufunc(*[_value(x, name) for x in inputs], **options)
         case "__call__":
-            return _function("numpy", name)(*inputs, **options)
-        case "reduce" if name in REDUCE:
-            return REDUCE[name](*inputs, **{"axis": 0, **options})
-        case "accumulate" if name in ACCUMULATE:
-            return ACCUMULATE[name](*inputs, **{"axis": 0, **options})
-        case "outer":
-            x, y = (PUBLIC_FUNCTIONS["asarray"](v) for v in inputs)
-            left = reshape(x, (*x.shape, *(1,) * y.ndim))
-            return _function("numpy", name)(left, y, **options)
+            return function(*inputs, **options)
+        case _ if method in METHODS and (bound := getattr(function, method, None)) is not None:
+            return bound(*inputs, **options)
         case _:
             raise type_error(f"{name}.{method}", "this method of the ufunc has no lazy counterpart")
 
