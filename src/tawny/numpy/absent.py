@@ -134,7 +134,6 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "custom_gradient": "use tw.custom_vjp",
         "device": _ENGINE,
         "device_put": _ENGINE,
-        "devices": _ENGINE,
         "enable_grad": _SPARED,
         "from_numpy": _ASARRAY,
         "func": "use tw.grad, tw.vjp, tw.jvp, tw.jacobian or tw.hessian",
