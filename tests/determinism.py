@@ -228,7 +228,7 @@ def described(kernel: Any) -> Any:
     """What is the same of a kernel in every process, whatever the number of threads."""
     code = getattr(kernel.library, "code", kernel.library)
     return [
-        *(kernel.symbol, kernel.after, kernel.provider, kernel.fallible, kernel.drawn),
+        *(kernel.symbol, kernel.after, kernel.fallible, kernel.drawn),
         *(code.size, sorted(code.addresses)),
     ]
 
