@@ -36,6 +36,10 @@ from tawny.engine.evaluation import evaluate as evaluate
 from tawny.errors import PerformanceWarning as PerformanceWarning
 from tawny.files.functions import register_function as register_function
 from tawny.files.reading import GraphFileError as GraphFileError
+from tawny.formulas.algebra import from_sympy as from_sympy
+from tawny.formulas.algebra import to_sympy as to_sympy
+from tawny.formulas.infix import infix as infix
+from tawny.formulas.latex import latex as latex
 from tawny.graph.devices import devices as devices
 from tawny.graph.files import load as load
 from tawny.graph.files import load_arrays as load_arrays

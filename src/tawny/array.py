@@ -47,6 +47,9 @@ DEFAULT_ENGINES: Final = "tawny.engine.evaluation"
 PICKLING: Final = "tawny.graph.pickling"
 """The module that knows how arrays are written; it stands above this one too."""
 
+FORMULAS: Final = "tawny.formulas.latex"
+"""The module that writes formulas for notebooks, above this one as well."""
+
 _evaluate: Evaluator | None = None
 
 
@@ -191,6 +194,11 @@ class Array(Methods):
         kind = f"variable {name!r}" if name else node.op.facts().name
         where = f", {node.sources[0]}" if node.sources else ""
         return f"Array({kind}: {node.dtype}{list(node.shape)}{where})"
+
+    def _repr_latex_(self) -> str | None:
+        """The formula of a small graph, for notebooks; None of everything else."""
+        shown: str | None = importlib.import_module(FORMULAS).notebook_latex(self._node)
+        return shown
 
     if not TYPE_CHECKING:  # which would take every name for an attribute
 
