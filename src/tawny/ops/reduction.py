@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -279,6 +279,12 @@ class ArgMax(ArgExtremum, name="argmax", gradient=Gradient.ZERO, oracle="numpy.a
 
 class ArgMin(ArgExtremum, name="argmin", gradient=Gradient.ZERO, oracle="numpy.argmin"):
     """Index of the first least element."""
+
+
+REDUCTIONS: Final[tuple[type[Op], ...]] = (
+    Sum, Prod, Mean, Var, Max, Min, AllTrue, AnyTrue, LogSumExp, ArgMax, ArgMin,
+)  # fmt: skip
+"""Every op that folds axes."""
 
 
 # ------------------------------------------------------------ public functions

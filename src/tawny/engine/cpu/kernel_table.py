@@ -63,20 +63,21 @@ THREADED: Final[set[type[Op]]] = set()
 """Ops whose kernels are made for a number of threads."""
 
 
-def native(op: type[Op]) -> Callable[[R], R]:
-    """Declare the native kernel of `op`: a function of a node and of operands' and results' memory.
+def native(*ops: type[Op]) -> Callable[[R], R]:
+    """Declare the native kernel of ops: a function of a node and of operands' and results' memory.
 
     What it gives may depend on the node's op and on the memory alone: answers are remembered.
     """
 
     def declare(rule: R) -> R:
-        _declare(op, rule)
+        for op in ops:
+            _declare(op, rule)
         return rule
 
     return declare
 
 
-def native_on_threads(op: type[Op]) -> Callable[[T], T]:
+def native_on_threads(*ops: type[Op]) -> Callable[[T], T]:
     """Declare a native kernel that is made for a number of threads, which the rule is given last.
 
     That number may say how work is dealt, and how much scratch memory that takes: whether there is
@@ -84,8 +85,9 @@ def native_on_threads(op: type[Op]) -> Callable[[T], T]:
     """
 
     def declare(rule: T) -> T:
-        _declare(op, rule)
-        THREADED.add(op)
+        for op in ops:
+            _declare(op, rule)
+            THREADED.add(op)
         return rule
 
     return declare

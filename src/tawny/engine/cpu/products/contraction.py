@@ -59,15 +59,7 @@ def _matrices(
     inputs, _, output = subscripts.partition("->")
     left, right = inputs.split(",")
     item = result.dtype.itemsize
-    steps = [_steps(labels, m) for labels, m in ((left, a), (right, b), (output, result))]
-    sizes = dict(zip(left, a.shape, strict=True))
-    for label, n in zip(right, b.shape, strict=True):
-        sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
-    axes = {
-        label: _LabelledAxis(n, *[s.get(label, 0) for s in steps])
-        for label, n in sizes.items()
-        if n != 1
-    }
+    axes = _labelled_axes(((left, a), (right, b), (output, result)))
     if any((label in left) + (label in right) + (label in output) < 2 for label in axes):
         return None
     exchanged = any(
@@ -108,6 +100,20 @@ def _matrices(
         ),
         exchanged=exchanged,
     )
+
+
+def _labelled_axes(terms: Sequence[tuple[str, ArrayLayout]]) -> dict[str, _LabelledAxis]:
+    """The axes of two operands and a result by their labels, but for those of size 1."""
+    steps = [_steps(labels, m) for labels, m in terms]
+    sizes: dict[str, int] = {}
+    for labels, operand in terms[:2]:
+        for label, n in zip(labels, operand.shape, strict=True):
+            sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
+    return {
+        label: _LabelledAxis(n, *[s.get(label, 0) for s in steps])
+        for label, n in sizes.items()
+        if n != 1
+    }
 
 
 def _steps(labels: str, layout: ArrayLayout) -> dict[str, int]:

@@ -18,37 +18,10 @@ from tawny.ops.body import FOLDS, Body, BodyStep
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.cumulative import Cumulative, CumulativeProd, CumulativeSum
 from tawny.ops.fusion import Group
-from tawny.ops.reduction import (
-    AllTrue,
-    AnyTrue,
-    ArgMax,
-    ArgMin,
-    LogSumExp,
-    Max,
-    Mean,
-    Min,
-    Prod,
-    Sum,
-    Var,
-)
+from tawny.ops.reduction import REDUCTIONS
 
 
-@native(Elementwise)
-@native(Cast)
-@native(Arange)
-@native(Linspace)
-@native(Eye)
-@native(Sum)
-@native(Prod)
-@native(Mean)
-@native(Var)
-@native(Max)
-@native(Min)
-@native(AllTrue)
-@native(AnyTrue)
-@native(LogSumExp)
-@native(ArgMax)
-@native(ArgMin)
+@native(Elementwise, Cast, Arange, Linspace, Eye, *REDUCTIONS)
 def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Loops over the elements."""
     given = tuple([(i.shape, i.dtype) for i in node.inputs])

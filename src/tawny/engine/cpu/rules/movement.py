@@ -20,6 +20,7 @@ WIDEST_TURNED: Final = 4
 """Bytes of the largest elements that are turned in registers."""
 
 
+@native(*[op for op in COPIED if op is not Reshape])
 def blocks(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The kernel that copies blocks; None where elements would have to be converted."""
     (result,) = results
@@ -29,13 +30,7 @@ def blocks(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return Kernel(*copy_kernel(found, len(operands), result.dtype.itemsize))
 
 
-for _op in COPIED:
-    if _op is not Reshape:
-        native(_op)(blocks)
-
-
-@native(Copy)
-@native(Reshape)
+@native(Copy, Reshape)
 def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """All elements, row by row; by tiles where rows lie crosswise."""
     del node, results

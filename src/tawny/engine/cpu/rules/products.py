@@ -38,8 +38,7 @@ def _plain(code: CompiledKernel | None) -> Kernel | None:
     return None if code is None else Kernel(*code)
 
 
-@native_on_threads(Matmul)
-@native_on_threads(FusedMatmul)
+@native_on_threads(Matmul, FusedMatmul)
 def matmul(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -62,8 +61,7 @@ def matmul(
     )
 
 
-@native_on_threads(Convolution)
-@native_on_threads(FusedConvolution)
+@native_on_threads(Convolution, FusedConvolution)
 def convolution(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:

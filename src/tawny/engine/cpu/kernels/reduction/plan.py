@@ -122,13 +122,64 @@ class _Axes(NamedTuple):
         return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
 
 
+class _Walk(NamedTuple):
+    """How the space is walked: along the lanes, along other axes of rows, and inside a row."""
+
+    lane: int | None
+    """The axis that vectors lie along; None where the space has none."""
+    columns: bool
+    """Whether that axis is not folded: each lane has a row of its own."""
+    length: int
+    """The size of that axis, with neighbours that are one with it."""
+    steps: tuple[int, ...]
+    """The stride of each array along it."""
+    outer: _Axes
+    """The other axes of rows."""
+    inner: _Axes
+    """The other folded axes."""
+
+
 def _plan_reduction(
     found: StagedBody, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
 ) -> ReductionPlan:
-    space, rank = found.space, len(found.space)
-    reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
+    """The loops over arrays that lie like these, and the numbers that their code reads."""
+    moves, items = _moves(found, operands, results)
+    walk = _walk(found, moves, items)
+    columns, length, outer, inner = walk.columns, walk.length, walk.outer, walk.inner
+    lanes = _lanes(found)
+    unroll = _unroll(found, -(-length // lanes))
+    blocks = -(-length // (lanes * unroll)) if columns else 1
+    rows = math.prod(outer.sizes) * blocks
+    cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
+    layout = ReductionLayout(
+        columns=columns,
+        outer=len(outer.sizes),
+        inner=len(inner.sizes),
+        steps=tuple([s if s in (0, n) else None for s, n in zip(walk.steps, items, strict=True)]),
+        lanes=lanes,
+        unroll=unroll,
+        parts=pieces > 1,
+        ordered=columns or walk.lane == max(found.folded, default=walk.lane),
+    )
+    parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
+    for number, step in enumerate(walk.steps):
+        parameters += [*outer.strides[number], *inner.strides[number], step]
+    folds = sum([isinstance(i, ReductionFold) for i in found.items])
+    slot = SLOT * (lanes * unroll if columns else 1)
+    kept = rows * (pieces + (found.sweeps > 1))
+    scratch = kept * folds * slot if pieces > 1 else 0
+    return ReductionPlan(layout, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+
+
+def _moves(
+    found: StagedBody, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> tuple[list[tuple[int, ...]], list[int]]:
+    """For all that is read, then for results, the strides over the space and an element's bytes."""
+    rank = len(found.space)
     moves, items = list[tuple[int, ...]](), list[int]()
-    for i, read in reads:
+    for i, read in enumerate(found.items):
+        if not isinstance(read, Read):
+            continue
         if read.operand == COUNTER:
             moves.append(_numbering(found))
             items.append(1)
@@ -138,8 +189,14 @@ def _plan_reduction(
     for (item, view), array in zip(found.results, results, strict=True):
         moves.append(_over_space(view, array.strides, rank))
         items.append(found.dtypes[item].itemsize)
+    return moves, items
 
-    counters = [n for n, (_, read) in enumerate(reads) if read.operand == COUNTER]
+
+def _walk(found: StagedBody, moves: Sequence[tuple[int, ...]], items: Sequence[int]) -> _Walk:
+    """The axis for the lanes is that along which most arrays have neighbours side by side."""
+    space, rank = found.space, len(found.space)
+    reads = [item for item in found.items if isinstance(item, Read)]
+    counters = [n for n, read in enumerate(reads) if read.operand == COUNTER]
 
     def density(axis: int) -> tuple[int, int]:
         """How many arrays have neighbours side by side along an axis."""
@@ -155,32 +212,8 @@ def _plan_reduction(
         walked = _Axes((1,), tuple([(0,) for _ in moves]))
     rest, other = walked.without_last(), _Axes.of(others, space, moves)
     outer, inner = (rest, other) if columns else (other, rest)
-    length = walked.sizes[-1]
-    steps = [s[-1] for s in walked.strides]
-    lanes = _lanes(found)
-    unroll = _unroll(found, -(-length // lanes))
-    blocks = -(-length // (lanes * unroll)) if columns else 1
-    rows = math.prod(outer.sizes) * blocks
-    cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
-    folds = sum([isinstance(i, ReductionFold) for i in found.items])
-    slot = SLOT * (lanes * unroll if columns else 1)
-    known = [s if s in (0, n) else None for s, n in zip(steps, items, strict=True)]
-    layout = ReductionLayout(
-        columns,
-        len(outer.sizes),
-        len(inner.sizes),
-        tuple(known),
-        lanes,
-        unroll,
-        pieces > 1,
-        columns or lane == max(found.folded, default=lane),
-    )
-    parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
-    for number, step in enumerate(steps):
-        parameters += [*outer.strides[number], *inner.strides[number], step]
-    kept = rows * (pieces + (found.sweeps > 1))
-    scratch = kept * folds * slot if pieces > 1 else 0
-    return ReductionPlan(layout, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+    steps = tuple([s[-1] for s in walked.strides])
+    return _Walk(lane, columns, walked.sizes[-1], steps, outer, inner)
 
 
 def _lanes(found: StagedBody) -> int:
