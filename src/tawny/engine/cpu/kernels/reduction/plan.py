@@ -122,7 +122,7 @@ class _Axes(NamedTuple):
         return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
 
 
-class _Walk(NamedTuple):
+class _ReductionWalk(NamedTuple):
     """How the space is walked: along the lanes, along other axes of rows, and inside a row."""
 
     lane: int | None
@@ -192,7 +192,9 @@ def _moves(
     return moves, items
 
 
-def _walk(found: StagedBody, moves: Sequence[tuple[int, ...]], items: Sequence[int]) -> _Walk:
+def _walk(
+    found: StagedBody, moves: Sequence[tuple[int, ...]], items: Sequence[int]
+) -> _ReductionWalk:
     """The axis for the lanes is that along which most arrays have neighbours side by side."""
     space, rank = found.space, len(found.space)
     reads = [item for item in found.items if isinstance(item, Read)]
@@ -213,7 +215,7 @@ def _walk(found: StagedBody, moves: Sequence[tuple[int, ...]], items: Sequence[i
     rest, other = walked.without_last(), _Axes.of(others, space, moves)
     outer, inner = (rest, other) if columns else (other, rest)
     steps = tuple([s[-1] for s in walked.strides])
-    return _Walk(lane, columns, walked.sizes[-1], steps, outer, inner)
+    return _ReductionWalk(lane, columns, walked.sizes[-1], steps, outer, inner)
 
 
 def _lanes(found: StagedBody) -> int:
