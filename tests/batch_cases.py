@@ -36,6 +36,11 @@ KERNEL = RNG.uniform(-1, 1, (3, 2, 4))
 MORE: list[tuple[Any, list[np.ndarray]]] = [
     (lambda h, x, w: tw.scan(lambda c, r: (tnp.tanh(c @ w + r), (c * r, r)), h, x, reverse=True)[1],
      [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (4, 3)), RNG.uniform(-1, 1, (3, 3))]),
+    (lambda n, x: tw.while_loop(lambda c: tnp.sum(c) < 9, lambda c: c * 2 + n, x), [np.asarray(0.5), np.ones(3)]),
+    (lambda x, y: tw.cond(x[0] > 0, lambda a: (a * y, a[0]), lambda a: (y, a[1]), x),
+     [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (3,))]),
+    (lambda x, y: tw.switch(1, [lambda a: a, lambda a: a * y], x),
+     [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (3,))]),
     (lambda h, x: tw.scan(lambda c, r: ((c[0] + 1, c[1] * r), c[0]), (0.0, h), x)[0][1],
      [RNG.uniform(-1, 1, (3,)), RNG.uniform(-1, 1, (4, 3))]),
     (lambda x, k: tw.vjp(lambda a, b: tnp.conv1d(a, b, padding="SAME"), x, k)[1](x @ np.ones((2, 4))),

@@ -186,7 +186,7 @@ def _is_ours(node: Node) -> bool:
     return isinstance(node.op, UserFunction) and node.op.function.it is doubled
 
 
-FUSED = 19
+FUSED = 22
 
 
 def _of_fusion(number: int) -> Graph | None:
@@ -216,6 +216,9 @@ def _of_fusion(number: int) -> Graph | None:
         lambda: tw.delay(doubled, x, pure=True) + tw.delay(doubled, x),
         lambda: tw.random.normal(shape=(3, 4)) + tw.random.integers(0, 5, shape=(3, 4)),
         lambda: tw.random.permutation(7) + tw.random.uniform(shape=(2, 7), dtype="float32"),
+        lambda: tw.scan(lambda c, r: (tnp.tanh(c * r) + b[:3], c[1:] @ w.T[1:]), x[0], x)[1],
+        lambda: tw.scan(lambda c, r: (c + tw.random.normal(), r[:2] * c), 1.5, x, reverse=True)[1],
+        lambda: tw.switch(index[0], [tnp.sin, lambda a: a * b[0], lambda a: a[::-1]], x),
     ]
     if number >= 2 * len(made):
         return _small([plain[number - 2 * len(made)]()])

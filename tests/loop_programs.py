@@ -22,6 +22,9 @@ class Language(NamedTuple):
     fori_loop: Callable[..., Any]
     put: Callable[[Any, Any, Any], Any]
     """`x` with a value at an index."""
+    cond: Callable[..., Any]
+    switch: Callable[..., Any]
+    while_loop: Callable[..., Any]
 
 
 def plain_scan(
@@ -68,9 +71,49 @@ def lazy_put(x: Any, index: Any, value: Any) -> Any:
     return x.at[index].set(value)
 
 
-LAZY = Language(tnp, tw.scan, tw.fori_loop, lazy_put)
-PLAIN = Language(np, plain_scan, plain_fori_loop, plain_put)
-UNROLLED = Language(tnp, partial(plain_scan, xp=tnp), partial(plain_fori_loop, xp=tnp), lazy_put)
+def plain_cond(pred: Any, yes: Callable[..., Any], no: Callable[..., Any], *operands: Any) -> Any:
+    """`tw.cond`, by Python's `if`."""
+    return yes(*operands) if pred else no(*operands)
+
+
+def plain_switch(index: Any, branches: Any, *operands: Any) -> Any:
+    """`tw.switch`, by an index."""
+    return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+
+
+def plain_while(cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
+    """`tw.while_loop`, by Python's `while`."""
+    carry = map_leaves(np.asarray, init)
+    while cond(carry):
+        carry = body(carry)
+    return carry
+
+
+def chosen_cond(pred: Any, yes: Callable[..., Any], no: Callable[..., Any], *operands: Any) -> Any:
+    """`tw.cond`, by computing both."""
+    return map_together(lambda a, b: tnp.where(pred, a, b), yes(*operands), no(*operands))
+
+
+def chosen_switch(index: Any, branches: Any, *operands: Any) -> Any:
+    """`tw.switch`, by computing all."""
+    made = branches[0](*operands)
+    for number, branch in enumerate(branches[1:], 1):
+        new = branch(*operands)
+        made = map_together(lambda a, b, n=number: tnp.where(index >= n, a, b), new, made)
+    return made
+
+
+LAZY = Language(tnp, tw.scan, tw.fori_loop, lazy_put, tw.cond, tw.switch, tw.while_loop)
+PLAIN = Language(np, plain_scan, plain_fori_loop, plain_put, plain_cond, plain_switch, plain_while)
+UNROLLED = Language(
+    tnp,
+    partial(plain_scan, xp=tnp),
+    partial(plain_fori_loop, xp=tnp),
+    lazy_put,
+    chosen_cond,
+    chosen_switch,
+    plain_while,
+)
 
 
 class LoopProgram(NamedTuple):
@@ -143,6 +186,36 @@ def _single(o: Language, h: Any, w: Any, x: Any) -> Any:
     return o.scan(lambda c, r: (c + r, c * r), h.astype("float32"), x[:1].astype("float32"))
 
 
+def _branched(o: Language, h: Any, w: Any, x: Any) -> Any:
+    one = o.cond(o.xp.sum(h) > 0, lambda a: (a @ w, 1.5), lambda a: (a * o.xp.sum(w), 0.0), h)
+    branches = [lambda a: o.xp.sin(a), lambda a: a * h[0], lambda a: a[::-1]]
+    return one, [o.switch(o.xp.argmax(x[i]), branches, h * 2) for i in range(4)]
+
+
+def _branched_in_steps(o: Language, h: Any, w: Any, x: Any) -> Any:
+    def step(c: Any, row: Any) -> Any:
+        grown = o.cond(row[0] > c[0], lambda: o.xp.tanh(c @ w + row), lambda: c * 0.5)
+        return grown, o.switch(o.xp.argmax(row), [lambda a: a, lambda a: a * row], c)
+
+    return o.scan(step, h, x)
+
+
+def _repeated(o: Language, h: Any, w: Any, x: Any) -> Any:
+    def goes_on(carry: Any) -> Any:
+        i, a = carry
+        return (o.xp.sum(a * a) > 0.01) & (i < 30)
+
+    def step(carry: Any) -> Any:
+        i, a = carry
+        return i + 1, o.xp.tanh(a @ (w * 0.3)) * 0.9
+
+    def never(carry: Any) -> Any:
+        return o.xp.sum(carry) > 1e9
+
+    rows = o.scan(lambda c, r: (c + 1, o.while_loop(goes_on, step, (0, r))[1]), 0, x)[1]
+    return o.while_loop(goes_on, step, (0, h)), rows, o.while_loop(never, lambda c: c * 2, h)
+
+
 _ARRAYS = (((3,), "float64"), ((3, 3), "float64"), ((4, 3), "float64"))
 
 PROGRAMS = {
@@ -156,6 +229,9 @@ PROGRAMS = {
     "integers": LoopProgram(_integers, (((6,), "int64"),)),
     "no step": LoopProgram(_empty, _ARRAYS),
     "one step": LoopProgram(_single, _ARRAYS),
+    "branches": LoopProgram(_branched, _ARRAYS),
+    "branches in steps": LoopProgram(_branched_in_steps, _ARRAYS),
+    "as long as": LoopProgram(_repeated, _ARRAYS),
 }
 
 
@@ -187,7 +263,7 @@ class RandomLoops:
     ) -> list[Any]:
         pool = list(pool)
         for _ in range(int(rng.integers(1, 5))):
-            kind = int(rng.integers(0, 7 if depth else 5))
+            kind = int(rng.integers(0, 8 if depth else 5))
             a, b = (pool[int(i)] for i in rng.integers(0, len(pool), 2))
             if kind == 0:
                 pool.append(o.xp.tanh(a + b))
@@ -201,9 +277,26 @@ class RandomLoops:
                 pool.append(o.put(a, int(rng.integers(3)), b[0] * 0.25))
             elif kind == 5:
                 pool.extend(self._scan(o, rng, pool, w, x, depth))
-            else:
+            elif kind == 6:
                 pool.append(self._counted(o, rng, pool, w, x, depth))
+            else:
+                pool.append(self._chosen(o, rng, pool, w, x, depth))
         return pool[-3:]
+
+    def _chosen(
+        self, o: Language, rng: np.random.Generator, pool: list[Any], w: Any, x: Any, depth: int
+    ) -> Any:
+        seeds = [int(rng.integers(2**31)) for _ in range(2)]
+        first, second = (pool[int(i)] for i in rng.integers(0, len(pool), 2))
+
+        def branch(seed: int) -> Callable[..., Any]:
+            def compute(a: Any) -> Any:
+                own = np.random.default_rng(seed)
+                return o.xp.tanh(self._block(o, own, [a, first], w, x, depth - 1)[0])
+
+            return compute
+
+        return o.cond(first[0] > second[1], *map(branch, seeds), second)
 
     def _scan(
         self, o: Language, rng: np.random.Generator, pool: list[Any], w: Any, x: Any, depth: int

@@ -13,10 +13,12 @@ import tawny.numpy as tnp
 from loop_programs import LAZY, PROGRAMS, UNROLLED, Language, LoopProgram, RandomLoops, values_of
 from tawny.tree import leaves
 
-SMOOTH = [n for n, p in PROGRAMS.items() if all(d != "int64" for _, d in p.inputs)]
+SMOOTH = [
+    n for n, p in PROGRAMS.items() if n != "as long as" and all(d != "int64" for _, d in p.inputs)
+]
 RANDOM = {
     f"random {seed}": LoopProgram(RandomLoops(seed), PROGRAMS["recurrent"].inputs)
-    for seed in range(8)
+    for seed in (*range(8), 1040)
 }
 ALL = {name: PROGRAMS[name] for name in SMOOTH} | RANDOM
 
@@ -166,3 +168,30 @@ def test_draws_in_the_steps_of_a_batch_are_refused() -> None:
 
     with pytest.raises(ValueError, match="before the loop"):
         tw.vmap(walk)(np.zeros(3))
+
+
+def test_a_loop_of_unknown_length_has_tangents_and_no_gradient() -> None:
+    def root(a: Any) -> Any:
+        return tw.while_loop(
+            lambda x: abs(x * x - a) > 1e-13 * a, lambda x: (x + a / x) / 2, a * 0 + 1.0
+        )
+
+    value, change = tw.jvp(root, (9.0,), (1.0,))
+    np.testing.assert_allclose([float(value), float(change)], [3, 1 / 6], rtol=1e-10)
+    with pytest.raises(ValueError, match=r"while_loop.*reverse mode.*tw\.jvp.*tw\.custom_vjp"):
+        tw.grad(root)(9.0)
+
+
+def test_batches_of_loops_that_end_at_different_times_and_of_branches() -> None:
+    def halves(x: Any, w: Any) -> Any:
+        count, last = tw.while_loop(lambda c: c[1] > 1, lambda c: (c[0] + 1, c[1] * w), (0, x))
+        return count, tw.cond(last > 0.7, tnp.sqrt, lambda a: -a * w, last)
+
+    values = np.array([0.5, 3.0, 40.0])
+    found = tw.vmap(halves, in_axes=(0, None))(values, 0.5)
+    wanted = [halves(tnp.asarray(v), 0.5) for v in values]
+    for got, ones in zip(found, zip(*wanted, strict=True), strict=True):
+        np.testing.assert_allclose(got.numpy(), [one.numpy() for one in ones])
+    chosen = tw.vmap(lambda i, a: tw.switch(i, [tnp.sin, tnp.cos, lambda a: a * 2], a))
+    found = chosen(np.array([2, 0, 7]), values).numpy()
+    np.testing.assert_allclose(found, [1.0, np.sin(3.0), 80.0])

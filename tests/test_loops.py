@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from graph_fuzz import opened
 from loop_programs import LAZY, PLAIN, PROGRAMS, LoopProgram, RandomLoops, values_of
 from poisoned import Poisoned
+from tawny.graph.files import from_bytes
 from tawny.node import toposort
 from tawny.ops.loops import ScanLoop
 from tawny.tree import leaves
@@ -312,10 +317,38 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "a row is str",
     ),
     "number as rows": (lambda: tw.scan(lambda c, r: (c, r), 0.0, 3.0), ValueError, "no axis"),
+    "results of branches": (
+        lambda: tw.cond(True, lambda a: a, lambda a: a[0], np.ones(3)),
+        ValueError,
+        r"what if_false gives is float64\[\], and float64\[3\] in if_true",
+    ),
+    "structures of branches": (
+        lambda: tw.switch(0, [lambda: (1, 2), lambda: 1]),
+        TypeError,
+        r"branch 0 gives \(\., \.\) and branch 1 an array",
+    ),
+    "no branches": (lambda: tw.switch(0, []), ValueError, "at least one"),
+    "fractional index": (lambda: tw.switch(0.5, [lambda: 1]), TypeError, "one integer"),
+    "choice": (
+        lambda: tw.cond(np.ones(2) > 0, lambda: 1, lambda: 2),
+        TypeError,
+        r"bool\[2\]; it must give one truth value",
+    ),
+    "number for a choice": (lambda: tw.cond(1.0, lambda: 1, lambda: 2), TypeError, "truth value"),
+    "no truth value": (
+        lambda: tw.while_loop(lambda c: c, lambda c: c, 1.0),
+        TypeError,
+        "truth value",
+    ),
+    "carry of a while": (
+        lambda: tw.while_loop(lambda c: c[0] > 0, lambda c: c[:2], np.ones(3)),
+        ValueError,
+        r"float64\[3\] before a step and float64\[2\] after it",
+    ),
     "branch": (
         lambda: tw.scan(lambda c, r: (c + 1 if c > 0 else c, r), 0.0, ROWS),
         TypeError,
-        "cannot branch",
+        "cannot branch.*tw.cond",
     ),
 }
 
@@ -346,3 +379,199 @@ def test_numbers_take_the_dtype_that_steps_give() -> None:
     last, rows = tw.scan(lambda c, r: (c + r, (c, 1)), 0, x)
     assert (last.dtype, rows[0].dtype, rows[1].dtype) == ("float32", "float32", "int64")
     assert last.numpy() == 3
+
+
+# -------------------------------------------------------------------- branches
+
+
+def test_only_the_branch_that_is_taken_is_computed(engine: str) -> None:
+    called: list[str] = []
+
+    def noted(name: str) -> Callable[[Any], Any]:
+        def note(a: Any) -> Any:
+            called.append(name)
+            return a
+
+        return lambda a: tw.delay(note, tnp.sin(a)) * 2
+
+    x = tw.var("x")
+    program = tw.Graph([x], tw.cond(x > 0, noted("yes"), noted("no"), x)).compile(engine=engine)
+    found = [float(program(v)) for v in (1.0, -1.0)]
+    assert found == pytest.approx([2 * np.sin(1), -2 * np.sin(1)])
+    assert called == ["yes", "no"]
+
+
+def test_what_a_branch_alone_computes_may_fail_in_the_other() -> None:
+    m, singular = tw.var("m", (2, 2)), np.zeros((2, 2))
+    safe = tw.cond(tnp.linalg.det(m) != 0, lambda: tnp.linalg.inv(m), lambda: m)
+    program = tw.Graph([m], safe).compile()
+    assert program(singular).tolist() == singular.tolist()
+    assert program(2 * np.eye(2)).tolist() == (np.eye(2) / 2).tolist()
+
+
+def test_a_choice_that_is_known_is_made_by_the_optimiser() -> None:
+    x = tw.var("x")
+    made = tw.optimise(tw.Graph([x], tw.cond(False, tnp.sin, lambda a: a * 2, x)))
+    assert [n.name for n in made.order if n.name in ("switch", "sin")] == []
+    assert float(made.compile()(3.0)) == 6
+
+
+def test_numbers_of_branches_take_the_dtype_of_the_others() -> None:
+    x = tw.var("x", dtype="float32")
+    assert tw.cond(x > 0, lambda: 0, lambda: x).dtype == "float32"
+
+
+def test_draws_of_branches(engine: str) -> None:
+    def draw() -> Any:
+        return tw.random.normal(shape=(2,))
+
+    def rows() -> Any:
+        with tw.random.local_seed(4):
+            return tw.scan(
+                lambda c, _: (c + 1, tw.cond(c < 2, draw, lambda: draw() + 100)), 0, length=4
+            )[1]
+
+    found = tw.Graph([], rows()).compile(engine=engine)()
+    wanted = tw.Graph([], rows()).compile(engine="reference", optimise=False)()
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert len(np.unique(found)) == 8
+    assert (found[2:] > 50).all()
+
+
+# ------------------------------------------------------------------ as long as
+
+
+def test_bounds_may_be_known_when_the_program_runs(engine: str) -> None:
+    n, x = tw.var("n", dtype="int64"), tw.var("x", (3,))
+    program = tw.Graph([n, x], tw.fori_loop(1, n, lambda i, c: c + i, x)).compile(engine=engine)
+    for count in (5, 0, 3):
+        wanted = np.ones(3) + sum(range(1, count))
+        np.testing.assert_allclose(program(count, np.ones(3)), wanted)
+
+
+def test_the_peak_of_a_loop_of_unknown_length_is_fixed() -> None:
+    x = tw.var("x", (500,))
+    last = tw.while_loop(lambda c: tnp.sum(c) > 1, lambda c: tnp.cumsum(c)[::-1] * 1e-3, x)
+    program = tw.Graph([x], last).compile(engine="cpu", threads=1)
+    own: Any = program
+    for scale in (1.0, 1e9):
+        program(np.full(500, scale))
+        assert own._compiled.executable.arena.nbytes == program.plan.peak_bytes
+
+
+def test_arrays_without_variables_are_computed_when_they_are_asked_for() -> None:
+    last = tw.while_loop(lambda c: c[0] < 200_000, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (0, 1.0))
+    assert (int(last[0]), float(last[1])) == (200_000, 2.0)
+    sums = tw.scan(lambda c, r: (c + r, c), 0.0, np.ones(50_000))[1]
+    assert float(sums[-1]) == 49_999
+
+
+NEVER_ENDS = """
+import os, signal, threading, time
+import numpy, tawny as tw, tawny.numpy as np
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x, n = tw.var("x", (10,)), tw.var("n")
+goes_on = tw.while_loop(lambda c: np.all(c[0] < 5), lambda c: (c[0] * c[1], c[1]), (x, n))[0]
+program = tw.Graph([x, n], goes_on, updates={x: x + 1}).compile()
+assert program(numpy.ones(10), 2.0).tolist() == [8.0] * 10
+for options in ({}, {"x": numpy.zeros(10)}):
+    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try:
+        program(n=0.5, **options)
+        raise SystemExit("it ended")
+    except KeyboardInterrupt:
+        pass
+    program.set(x=numpy.full(10, 2.0))
+    assert program(n=2.0).tolist() == [8.0] * 10, "it is as it was"
+    assert program.state["x"].tolist() == [3.0] * 10
+print("stopped")
+"""
+
+
+def test_a_loop_that_never_ends_is_interrupted() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", NEVER_ENDS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert made.stdout == "stopped\n", made.stderr
+
+
+# --------------------------------------------------------------- hostile files
+
+
+def a_graph() -> tw.Graph:
+    x = tw.var("x", (4, 3))
+
+    def step(c: Any, r: Any) -> Any:
+        return tw.while_loop(lambda a: tnp.sum(a) < 0, lambda a: a + 1, c + r), tnp.sum(c * 2.5)
+
+    last, sums = tw.scan(step, np.zeros(3), x)
+    return tw.Graph([x], [tw.cond(sums[0] > 0, tnp.sin, tnp.cos, last), sums])
+
+
+def body(data: dict[str, Any], op: str, *path: Any) -> Any:
+    """What lies at a path in the attributes of the first node of an op."""
+    found = next(n for n in data["nodes"] if n["op"] == op)["attributes"]
+    for key in path:
+        found = found[key]
+    return found
+
+
+def inner(data: dict[str, Any], op: str) -> Any:
+    """The first node of an op in the loop."""
+    return next(n for n in body(data, "loop", "body", "nodes") if n["op"] == op)
+
+
+def nest(data: dict[str, Any]) -> None:
+    """Loops in loops, too many of them."""
+    loop = next(n for n in data["nodes"] if n["op"] == "switch")
+    for _ in range(40):
+        old = json.loads(json.dumps(loop["attributes"]))
+        node = {"op": "switch", "attributes": old, "inputs": [0, 1], "types": [[[3], "float64"]]}
+        branch = {"arguments": [[[], "int64"], [[3], "float64"]], "nodes": [node], "results": [2]}
+        loop["attributes"] = {"branches": [branch]}
+
+
+HOSTILE: list[tuple[Callable[[Any], object], str]] = [
+    (lambda g: body(g, "loop").__setitem__("length", -1), "length is -1"),
+    (lambda g: body(g, "loop").__setitem__("length", 7), "takes"),
+    (lambda g: body(g, "loop").__setitem__("carries", 9), "too few arguments"),
+    (lambda g: body(g, "loop").__setitem__("carries", 0), "loop"),
+    (lambda g: body(g, "loop").__setitem__("stacked", 2), "loop"),
+    (lambda g: body(g, "loop").__setitem__("reverse", 1), "reverse"),
+    (lambda g: body(g, "loop", "body").__setitem__("results", [99]), "results"),
+    (lambda g: body(g, "loop", "body").__setitem__("results", []), "too few"),
+    (lambda g: body(g, "loop", "body").pop("nodes"), "expected an object of"),
+    (lambda g: body(g, "loop", "body", "arguments").pop(), "inputs"),
+    (lambda g: body(g, "loop", "body", "arguments", 1).__setitem__(1, "float32"), "loop"),
+    (lambda g: body(g, "loop", "body", "nodes").append({"op": "variable"}), "variable"),
+    (lambda g: inner(g, "add").__setitem__("op", "os.system"), "not known"),
+    (lambda g: inner(g, "add").__setitem__("inputs", [0]), "operands"),
+    (lambda g: inner(g, "add").__setitem__("inputs", [10**9, 0]), "inputs"),
+    (lambda g: inner(g, "add").__setitem__("types", [[[9], "float64"]]), "what is written"),
+    (lambda g: inner(g, "add").__setitem__("value", "AAAA"), "no value of its own"),
+    (lambda g: inner(g, "constant").__setitem__("value", "AAAA"), "bytes"),
+    (lambda g: inner(g, "constant").__setitem__("value", 3), "base64"),
+    (lambda g: inner(g, "constant").__setitem__("value", "!"), "base64"),
+    (lambda g: inner(g, "part")["attributes"].__setitem__("index", 4), "parts"),
+    (lambda g: body(g, "switch", "branches").clear(), "nothing to choose"),
+    (lambda g: body(g, "switch", "branches", 0, "results").clear(), "nothing|others"),
+    (lambda g: body(g, "switch", "branches", 0, "arguments", 0).__setitem__(0, [5]), "switch"),
+    (nest, "nested"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_hostile_bodies_in_files_are_refused(number: int) -> None:
+    change, text = HOSTILE[number]
+    file = opened(a_graph())
+    change(file.graph)
+    with pytest.raises(tw.GraphFileError, match=text):
+        from_bytes(file.bytes())
+
+
+def test_lines_of_steps_are_in_files(tmp_path: Path) -> None:
+    k = tw.var("k", (3,), "int64")
+    graph = tw.Graph([k], tw.scan(lambda c, n: (c + 2**n, c), np.asarray(1), k)[0])
+    graph.save(tmp_path / "loop.tawny")
+    with pytest.raises(ValueError, match=r"negative.*test_loops\.py"):
+        tw.load(tmp_path / "loop.tawny").compile()(np.array([1, -1, 2]))

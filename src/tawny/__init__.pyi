@@ -49,8 +49,11 @@ from tawny.graph.graph import optimise as optimise
 from tawny.graph.jit import jit as jit
 from tawny.graph.largest import largest as largest
 from tawny.graph.program import Program as Program
+from tawny.loops.functions import cond as cond
 from tawny.loops.functions import fori_loop as fori_loop
 from tawny.loops.functions import scan as scan
+from tawny.loops.functions import switch as switch
+from tawny.loops.functions import while_loop as while_loop
 from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
 from tawny.ops.creation import var as var
 from tawny.ops.delay import delay as delay

@@ -245,8 +245,8 @@ class Array(Methods):
             raise needs_values(
                 "bool",
                 variables([self._node]),
-                "a graph cannot branch on it: use np.where(condition, yes, no), "
-                "or tw.delay for a Python function",
+                "a graph cannot branch on it: use np.where(condition, yes, no), tw.cond, which "
+                "computes one of two branches, or tw.delay for a Python function",
             )
         if self.size != 1:
             raise value_error(

@@ -249,9 +249,11 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
 def seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
     op = node.op
-    if isinstance(op, ScanLoop):
-        steps = [n for n in op.body.steps if not is_leaf(n)]
-        return machine.overhead + op.length * sum([seconds(n, machine) for n in steps])
+    if isinstance(op, BodyOp):
+        times = [
+            sum([seconds(n, machine) for n in body.steps if not is_leaf(n)]) for body in op.bodies()
+        ]
+        return machine.overhead + op.times() * max(times)
     return machine.seconds(_profile_of(node).cost)
 
 

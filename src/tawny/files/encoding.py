@@ -479,7 +479,10 @@ def _decode_value(data: Json, shape: Shape, dtype: DType) -> Value:
     """The value of a constant."""
     if not isinstance(data, str):
         raise MalformedError(f"value is {excerpt(data)}; expected base64")
-    content = base64.b64decode(data, validate=True)
+    try:
+        content = base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise MalformedError(f"value is {excerpt(data)}; expected base64: {error}") from None
     if len(content) != size(shape) * dtype.itemsize:
         raise MalformedError(f"value has {len(content)} bytes")
     value = np.frombuffer(content, np.uint8).copy()

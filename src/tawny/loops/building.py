@@ -13,8 +13,8 @@ from weakref import WeakSet
 
 from tawny.node import Constant, Node, Part, Variable, make_parts, toposort, variable
 from tawny.op import Type
-from tawny.ops.creation import Arange, Eye
-from tawny.ops.loops import PLACE_TYPE, ScanLoop
+from tawny.ops.creation import Arange, Eye, convert_node
+from tawny.ops.loops import FLAG_TYPE, PLACE_TYPE, ScanLoop, Switch, WhileLoop
 from tawny.ops.movement import BroadcastTo, broadcast_node, expand_node
 from tawny.ops.subgraph import Subgraph, substitute
 from tawny.shape import size
@@ -129,6 +129,42 @@ def build_loop(
     return LoopResults([finals[i] for i in range(len(initial))], [rows[n] for n in step.new_rows])
 
 
+def build_while(
+    step: LoopStep,
+    flag: Node,
+    initial: Sequence[Node],
+    *,
+    inside: Inside,
+) -> list[Node]:
+    """The last carries of a loop whose steps say, as their only row, whether there is another.
+
+    `flag` says whether there is a first one.
+    """
+    step, finals = _without_constant_carries(step, initial)
+    kept = [i for i in range(len(initial)) if i not in finals]
+    carries = tuple([step.carries[i] for i in kept])
+    results = [convert_node(step.new_rows[0], FLAG_TYPE[1]), *[step.new_carries[i] for i in kept]]
+    if kept:
+        own = _nodes_inside(results, (step.place, *carries), inside)
+        cut = extract(results, own, (step.place, *carries))
+        body = Subgraph((step.place, *carries, *cut.holders), cut.results)
+        given = (flag, *[initial[i] for i in kept], *cut.operands)
+        finals |= dict(zip(kept, make_parts(WhileLoop(body, len(kept)), given), strict=True))
+    return [finals[i] for i in range(len(initial))]
+
+
+def build_switch(index: Node, branches: Sequence[Sequence[Node]], *, inside: Inside) -> list[Node]:
+    """The results of one of several branches; each computes what was made for it."""
+    stack = [n for results in branches for n in results]
+    own = {n for n in toposort(stack, inside.is_older) if not inside.is_older(n)}
+    own = {n for n in own if type(n.op) not in (Constant, Variable)}
+    cut = extract(stack, own, ())
+    count = len(branches[0])
+    parts = [cut.results[i : i + count] for i in range(0, len(stack), count)]
+    op = Switch(tuple([Subgraph(cut.holders, results) for results in parts]))
+    return list(make_parts(op, (index, *cut.operands)))
+
+
 def written_out(op: ScanLoop, operands: Sequence[Node]) -> tuple[LoopStep, Inside]:
     """A step of a loop, written with its operands in place of what stands for them."""
     body, first = op.body, 1 + op.carries
@@ -186,7 +222,8 @@ def extract(results: Sequence[Node], own: set[Node], variables: Iterable[Node]) 
         met.add(node)
         if node in leaves:
             continue
-        if node in own or _is_made_inside(node):
+        is_part = isinstance(node.op, Part) and node.inputs[0] not in own
+        if (node in own and not is_part) or _is_made_inside(node):
             stack.extend(reversed(node.inputs))
         else:
             shared[node] = None

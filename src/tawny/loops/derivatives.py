@@ -13,14 +13,14 @@ from typing import Final
 from tawny.array import Array, array_for
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
-from tawny.loops.building import Inside, LoopStep, build_loop, stand_in
-from tawny.node import Constant, Node, make, toposort
+from tawny.loops.building import Inside, LoopStep, build_loop, build_while, stand_in
+from tawny.node import Constant, Node, Part, make, make_parts, part, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import Cast, convert_node
 from tawny.ops.differentiation import keeps_zeros
-from tawny.ops.loops import ScanLoop
+from tawny.ops.loops import ScanLoop, Switch, WhileLoop
 from tawny.ops.movement import BroadcastTo, broadcast_node, zeros_node
-from tawny.ops.subgraph import substitute
+from tawny.ops.subgraph import Subgraph, substitute
 
 _ADD: Final = ELEMENTWISE["add"]
 
@@ -67,7 +67,7 @@ def push_forward_loop(
         [*given[op.carries : op.first_shared], *[_whole(moves[i], given[i]) for i in rows]],
         op.length,
         reverse=op.reverse,
-        inside=_inside(op, made),
+        inside=_inside(op.body, made),
     )
     out: dict[int, Node] = dict(zip(carries, loop.carries[op.carries :], strict=True))
     out |= dict(zip(changed, loop.rows[count - op.carries :], strict=True))
@@ -126,11 +126,111 @@ def pull_back_loop(
         + [broadcast_node(seed, shape) for shape, seed in whole],
         op.length,
         reverse=not op.reverse,
-        inside=Inside(body.arguments[0].serial, ()),
+        inside=Inside(min([n.serial for n in body.arguments]), ()),
     )
     out = dict(zip((*carries, *shared), loop.carries, strict=True))
     out |= dict(zip(rows, loop.rows, strict=True))
     return [array_for(out[i]) if i in out else None for i in range(len(given))]
+
+
+def push_forward_while(
+    op: WhileLoop, tangents: Sequence[Derivative], operands: Sequence[Array]
+) -> list[Derivative]:
+    """Tangents of the results: a loop that carries them along."""
+    body, given = op.body, [x.node for x in operands[1:]]
+    own, count = body.arguments[1:], op.carries
+    moves = {i: t.node for i, t in enumerate(tangents[1:]) if t is not None}
+    holders = {own[i]: stand_in(own[i]) for i in moves}
+    results = body.results[1:]
+    while True:
+        found = push_forward(holders, results)
+        changed = [own[i] for i in range(count) if found[i] is not None]
+        more = [x for x in changed if x not in holders and x.dtype.kind in "fc"]
+        if not more:
+            break
+        holders |= {x: stand_in(x) for x in more}
+    carries = [i for i in range(count) if own[i] in holders]
+    made = [*body.results, *[_whole(found[i], results[i]) for i in carries]]
+    places = dict(zip(own[count:], given[count:], strict=True))
+    places |= {holders[own[i]]: moves[i] for i in moves if i >= count}
+    written = substitute(toposort(made, places.__contains__), places)
+    flag, *new = [written[n] for n in made]
+    step = LoopStep(
+        body.arguments[0],
+        (*own[:count], *[holders[own[i]] for i in carries]),
+        (),
+        tuple(new),
+        (flag,),
+    )
+    first = [*given[:count], *[_whole(moves.get(i), given[i]) for i in carries]]
+    last = build_while(step, operands[0].node, first, inside=_inside(body, written))
+    out = dict(zip(carries, last[count:], strict=True))
+    return [array_for(out[i]) if i in out else None for i in range(count)]
+
+
+def push_forward_switch(
+    op: Switch, tangents: Sequence[Derivative], operands: Sequence[Array]
+) -> list[Derivative]:
+    """Tangents of the results of the branch that is taken."""
+    moves = [i for i, t in enumerate(tangents[1:]) if t is not None]
+    holders = [stand_in(op.branches[0].arguments[i]) for i in moves]
+    rows: list[list[Node | None]] = []
+    for branch in op.branches:
+        seeds = {branch.arguments[i]: h for i, h in zip(moves, holders, strict=True)}
+        rows.append(push_forward(seeds, branch.results))
+    given = [t.node for t in tangents[1:] if t is not None]
+    types = [op.branches[0].results[i] for i in range(len(rows[0]))]
+    return _choose(op, operands, rows, types, dict(zip(holders, given, strict=True)))
+
+
+def pull_back_switch(
+    op: Switch, cotangents: Sequence[Derivative], operands: Sequence[Array]
+) -> list[Derivative]:
+    """Cotangents of the operands by the branch that is taken, which is computed again."""
+    seeds = {i: c.node for i, c in enumerate(cotangents) if c is not None}
+    holders = {i: stand_in(op.branches[0].results[i]) for i in seeds}
+    rows: list[list[Node | None]] = []
+    for branch in op.branches:
+        smooth = [x for x in branch.arguments if x.dtype.kind in "fc"]
+        pairs = [(branch.results[i], h) for i, h in holders.items()]
+        found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
+        rows.append([found.get(x) for x in branch.arguments])
+    given = {holders[i]: _whole(seeds[i], op.branches[0].results[i]) for i in seeds}
+    return [None, *_choose(op, operands, rows, op.branches[0].arguments, given)]
+
+
+def _choose(
+    op: Switch,
+    operands: Sequence[Array],
+    rows: Sequence[Sequence[Node | None]],
+    types: Sequence[Node],
+    besides: Mapping[Node, Node],
+) -> list[Derivative]:
+    """Derivatives by the branch that is taken; `rows` are those that each would give.
+
+    They are written in its arguments and in what stands for `besides`.
+    """
+    wanted = [i for i in range(len(types)) if any(row[i] is not None for row in rows)]
+    if not wanted:
+        return [None] * len(types)
+    index, *given = [x.node for x in operands]
+    holders = tuple(besides)
+    results = tuple([tuple([_whole(row[i], types[i]) for i in wanted]) for row in rows])
+    bodies = [
+        Subgraph((*branch.arguments, *holders), made)
+        for branch, made in zip(op.branches, results, strict=True)
+    ]
+    used = {
+        i for body in bodies for i, x in enumerate(body.arguments) if x in frozenset(body.order)
+    }
+    taken = sorted(used)
+    chosen = Switch(
+        tuple([Subgraph(tuple([b.arguments[i] for i in taken]), b.results) for b in bodies])
+    )
+    sources = [*given, *besides.values()]
+    made = make_parts(chosen, (index, *[sources[i] for i in taken]))
+    out = dict(zip(wanted, made, strict=True))
+    return [array_for(out[i]) if i in out else None for i in range(len(types))]
 
 
 def _whole(derivative: Node | None, x: Node) -> Node:
@@ -140,10 +240,10 @@ def _whole(derivative: Node | None, x: Node) -> Node:
     return convert_node(broadcast_node(derivative, x.shape), x.dtype)
 
 
-def _inside(op: ScanLoop, made: Mapping[Node, Node]) -> Inside:
+def _inside(body: Subgraph, made: Mapping[Node, Node]) -> Inside:
     """The draws of a body that was written anew."""
-    since = min([n.serial for n in op.body.arguments])
-    return Inside(since, [made.get(n, n) for n in op.body.impure])
+    since = min([n.serial for n in body.arguments])
+    return Inside(since, [made.get(n, n) for n in body.impure])
 
 
 # -------------------------------------------------------------- what is kept
@@ -158,13 +258,22 @@ def _saved_nodes(op: ScanLoop, results: Iterable[Node]) -> list[Node]:
     body = op.body
     forward = frozenset(body.order)
     there = {body.arguments[0], *body.arguments[1 + op.carries :]}
-    read = [n for n in toposort(results, forward.__contains__) if n in forward]
+
+    def is_forward(node: Node) -> bool:
+        return _maker(node) in forward
+
+    read = [n for n in toposort(results, is_forward) if is_forward(n)]
     order = {node: number for number, node in enumerate(body.order)}
     saved: dict[Node, None] = {}
-    for node in sorted(read, key=order.__getitem__):
+    for node in sorted(read, key=lambda n: order[_maker(n)]):
         if not _is_cheap(node, there | saved.keys()):
             saved[node] = None
     return list(saved)
+
+
+def _maker(node: Node) -> Node:
+    """The node that computes a value: of a result of an op that has several, that op's."""
+    return node.inputs[0] if isinstance(node.op, Part) else node
 
 
 def _is_cheap(node: Node, there: Iterable[Node]) -> bool:
@@ -188,12 +297,13 @@ def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> 
     own = body.arguments[1:]
     made = body.apply((*body.arguments[: 1 + op.first_shared], *given[op.first_shared :]))
     results = [made[r] for r in body.results]
+    kept = [part(made[_maker(n)], n.op.index) if isinstance(n.op, Part) else made[n] for n in saved]
     step = LoopStep(
         body.arguments[0],
         own[:first],
         own[first : op.first_shared],
         tuple(results[:first]),
-        (*results[first:], *[made[n] for n in saved]),
+        (*results[first:], *kept),
     )
     loop = build_loop(
         step,
@@ -201,6 +311,6 @@ def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> 
         given[first : op.first_shared],
         op.length,
         reverse=op.reverse,
-        inside=_inside(op, made),
+        inside=_inside(op.body, made),
     )
     return loop.rows[len(results) - first :]

@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from tawny import dtype as dt
-from tawny.array import wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
-from tawny.loops.building import Inside, LoopStep, build_loop, place_variable, step_variable
+from tawny.loops.building import (
+    Inside,
+    LoopStep,
+    build_loop,
+    build_switch,
+    build_while,
+    place_variable,
+    step_variable,
+)
 from tawny.loops.structures import fill, is_number, key_of, lift_leaves, paths_and_leaves
 from tawny.node import Node, make, next_serial, scalar
 from tawny.op import ELEMENTWISE
@@ -66,10 +74,10 @@ def scan(
 
 
 @explain_bad_calls
-def fori_loop(low: int, high: int, f: Function, init: Any) -> Any:
+def fori_loop(low: ArrayLike, high: ArrayLike, f: Function, init: Any) -> Any:
     """A function applied again and again, for each integer from `low` up to but without `high`.
 
-    - `low`, `high`: integers.
+    - `low`, `high`: integers; if they depend on variables, the loop is a `tw.while_loop`.
     - `f`: `carry = f(i, carry)`, from arrays; `i` is an int64 number.  It is called once.
     - `init`: the first carry, as for `tw.scan`.
 
@@ -79,6 +87,8 @@ def fori_loop(low: int, high: int, f: Function, init: Any) -> Any:
     """
     op = "fori_loop"
     _check_function(op, f)
+    if any(isinstance(x, Array) and not x.node.known for x in (low, high)):
+        return _loop_between(_integer(low, op, "low"), _integer(high, op, "high"), f, init)
     start, stop = as_int(low, op, "low"), as_int(high, op, "high")
     for word, number in (("low", start), ("high", stop)):
         if not dt.fits(number, dt.INT64):
@@ -93,6 +103,171 @@ def fori_loop(low: int, high: int, f: Function, init: Any) -> Any:
         step, traced.first, (), max(0, stop - start), reverse=False, inside=Inside(traced.since)
     )
     return fill(init, made.carries)
+
+
+def _loop_between(low: Array, high: Array, f: Function, init: Any) -> Any:
+    """`fori_loop` between bounds that are known when the program runs."""
+
+    def step(state: Any) -> Any:
+        i, carry = state
+        return i + 1, f(i, carry)
+
+    def goes_on(state: Any) -> Any:
+        return state[0] < high
+
+    return _while("fori_loop", goes_on, step, (low, init))[1]
+
+
+def _integer(x: Any, op: str, word: str) -> Array:
+    """A bound as an int64 number."""
+    node = lift(x, op)
+    if node.shape or node.dtype.kind not in "iu":
+        raise type_error(op, f"{word} is {node.dtype}{list(node.shape)}; accepted: one integer")
+    return wrap(convert_node(node, dt.INT64))
+
+
+@explain_bad_calls
+def while_loop(cond: Function, body: Function, init: Any) -> Any:
+    """A function applied again and again, as long as another one says so.
+
+    - `cond`: gives one truth value for a carry; it is asked before each step.
+    - `body`: `carry = body(carry)`, from arrays.  Both functions are called once, on arrays that
+      stand for those of all steps.
+    - `init`: the first carry: an array, or a nested structure of arrays.  What `body` gives has
+      the same structure, shapes and dtypes.
+
+    Gives the carry for which `cond` no longer holds.  A loop that never ends is stopped by
+    Control-C.  There is a derivative in forward mode only, since how many steps reverse mode would
+    have to keep is not known.
+
+        root = tw.while_loop(lambda x: abs(x * x - 2) > 1e-12, lambda x: (x + 2 / x) / 2, 1.0)
+        round(float(root), 6)                         # -> 1.414214
+    """
+    return _while("while_loop", cond, body, init)
+
+
+def _while(op: str, cond: Function, body: Function, init: Any) -> Any:
+    _check_function(op, cond)
+    _check_function(op, body)
+    place = place_variable()
+    traced = _trace_carries(
+        op, init, lift_leaves(op, "init", init), lambda carry: (body(carry), None)
+    )
+    with draws_made_by(_draws_of_step(op)):
+        goes_on = _truth(op, cond(fill(init, traced.new)))
+    first = _truth(op, cond(fill(init, traced.first)))
+    step = LoopStep(place, traced.carries, (), traced.new, (goes_on,))
+    made = build_while(step, first, traced.first, inside=Inside(traced.since))
+    return fill(init, made)
+
+
+def _truth(op: str, x: Any) -> Node:
+    """What a condition gives, as one truth value."""
+    node = lift(x, op)
+    if node.shape or node.dtype.kind != "b":
+        raise type_error(
+            op,
+            f"the condition gives {node.dtype}{list(node.shape)}; it must give one truth value: "
+            "compare, and join with np.any or np.all",
+        )
+    return node
+
+
+@explain_bad_calls
+def cond(pred: ArrayLike, if_true: Function, if_false: Function, *operands: Any) -> Any:
+    """What one of two functions gives: only the one that is chosen is computed.
+
+    - `pred`: one truth value.
+    - `if_true`, `if_false`: functions of the operands, which give the same structure, shapes and
+      dtypes.  Both are called once, when the graph is built.
+    - `operands`: arrays, or nested structures of arrays.
+
+    Gives what the function that was chosen gives.  Where both are cheap, `np.where` is faster.
+
+        x = tw.var("x")
+        y = tw.cond(x > 0, np.sqrt, lambda a: a * 0 - 1, x)
+        program = tw.Graph([x], y).compile()
+        float(program(9.0)), float(program(-9.0))     # -> (3.0, -1.0)
+    """
+    index = convert_node(_truth("cond", pred), dt.INT64)
+    return _switch("cond", index, ("if_false", "if_true"), (if_false, if_true), operands)
+
+
+@explain_bad_calls
+def switch(index: ArrayLike, branches: Sequence[Function], *operands: Any) -> Any:
+    """What one of several functions gives: only the one that is chosen is computed.
+
+    - `index`: one integer; below 0 it stands for 0, and above the last branch for that.
+    - `branches`: functions of the operands, which give the same structure, shapes and dtypes.
+      Each is called once, when the graph is built.
+    - `operands`: arrays, or nested structures of arrays.
+
+    Gives what the function that was chosen gives.
+
+        n = tw.var("n", dtype="int64")
+        y = tw.switch(n, [np.sin, np.cos, np.tan], 0.0)
+        program = tw.Graph([n], y).compile()
+        [float(program(i)) for i in range(3)]         # -> [0.0, 1.0, 0.0]
+    """
+    functions = tuple(branches)
+    if not functions:
+        raise value_error("switch", "there are no branches; give at least one function")
+    names = [f"branch {i}" for i in range(len(functions))]
+    return _switch("switch", _integer(index, "switch", "index").node, names, functions, operands)
+
+
+def _switch(
+    op: str, index: Node, names: Sequence[str], functions: Sequence[Function], operands: Any
+) -> Any:
+    since = next_serial()
+    results: list[Any] = []
+    for name, function in zip(names, functions, strict=True):
+        if not callable(function):
+            raise type_error(op, f"{name} is {type(function).__name__}; accepted: a function")
+        with draws_made_by(_draws_of_step(op)):
+            results.append(function(*operands))
+    first, last = results[0], results[-1]
+    for name, result in zip(names, results, strict=True):
+        if key_of(result) != key_of(first):
+            raise type_error(
+                op,
+                f"{names[0]} gives {_structure_text(first)} and {name} {_structure_text(result)}; "
+                "give the same structure",
+            )
+    rows = _of_one_type(op, names, results)
+    if not rows[0]:
+        return last
+    return fill(first, build_switch(index, rows, inside=Inside(since)))
+
+
+def _of_one_type(op: str, names: Sequence[str], results: Sequence[Any]) -> list[list[Node]]:
+    """What branches give, of the same types; Python numbers have those of the other branches."""
+    leaves = [paths_and_leaves(result) for result in results]
+    rows = [lift_leaves(op, f"what {n} gives", r) for n, r in zip(names, results, strict=True)]
+    for place, (path, _) in enumerate(leaves[0]):
+        strong = [
+            row[place].dtype
+            for row, given in zip(rows, leaves, strict=True)
+            if not is_number(given[place][1])
+        ]
+        for row, given in zip(rows, leaves, strict=True):
+            x = given[place][1]
+            if is_number(x) and strong:
+                row[place] = _number(x, strong[0])
+        wanted = rows[0][place]
+        for name, row in zip(names, rows, strict=True):
+            made = row[place]
+            if (made.shape, made.dtype) != (wanted.shape, wanted.dtype):
+                where = f", {path}," if path else ""
+                at = describe(made.sources)
+                raise value_error(
+                    op,
+                    f"what {names[0]} gives{where} is {wanted.dtype}{list(wanted.shape)}, and "
+                    f"{made.dtype}{list(made.shape)} in {name}"
+                    + (f" (made at {at})" if at else "")
+                    + "; give the same shape and dtype: np.broadcast_to, np.astype",
+                )
+    return rows
 
 
 # --------------------------------------------------------------------- tracing
@@ -136,8 +311,8 @@ def _trace_carries(
         if key_of(carry) != key_of(init):
             raise type_error(
                 op,
-                f"the carry is {_shape_of(init)} before a step and {_shape_of(carry)} after it; "
-                "give it the same structure",
+                f"the carry is {_structure_text(init)} before a step and "
+                f"{_structure_text(carry)} after it; give it the same structure",
             )
         new = _convert_numbers(carry, carries, lift_leaves(op, "the carry", carry))
         wider = _wider_numbers(first, new, numbers, beside)
@@ -170,15 +345,15 @@ def _convert_numbers(carry: Any, old: Sequence[Node], new: list[Node]) -> list[N
     """New carries, of which Python numbers have the dtypes that carries had before."""
     given = [x for _, x in paths_and_leaves(carry)]
     return [
-        _number(x, before) if is_number(x) else node
+        _number(x, before.dtype) if is_number(x) else node
         for x, before, node in zip(given, old, new, strict=True)
     ]
 
 
-def _number(x: Any, before: Node) -> Node:
-    """A Python number of the dtype that a carry had before, if that holds it."""
+def _number(x: Any, beside: DType) -> Node:
+    """A Python number of the dtype that it takes beside arrays of another."""
     number = cast("dt.Number", x)
-    return scalar(number, dt.weak_dtype(type(number), before.dtype), "carry")
+    return scalar(number, dt.weak_dtype(type(number), beside), "carry")
 
 
 def _wider_numbers(
@@ -267,7 +442,7 @@ def _check_function(op: str, f: object) -> None:
         raise type_error(op, f"the function is {type(f).__name__}; accepted: a function of arrays")
 
 
-def _shape_of(structure: Any) -> str:
+def _structure_text(structure: Any) -> str:
     """A structure in words, with a dot for each leaf."""
     if structure is None:
         return "None"

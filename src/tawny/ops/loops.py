@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
 from tawny.attributes import Natural
-from tawny.dtype import INT64, DType
+from tawny.dtype import BOOL, INT64, DType
 from tawny.errors import value_error
 from tawny.lazy import LazyModule
 from tawny.node import Node, remake
@@ -66,6 +66,10 @@ class BodyOp(Op):
     def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
         """The op with other graphs that take and give the same types."""
         raise NotImplementedError
+
+    def times(self) -> int:
+        """How often a graph is computed, as far as is known."""
+        return 1
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return self.result_types()[0][0]
@@ -132,6 +136,9 @@ class ScanLoop(BodyOp, name="loop", arity=None):
         (body,) = bodies
         return self.with_attributes(body=body)
 
+    def times(self) -> int:
+        return self.length
+
     @property
     def first_shared(self) -> int:
         """The first of the operands that are the same for all steps."""
@@ -172,7 +179,7 @@ class ScanLoop(BodyOp, name="loop", arity=None):
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """The cost of all steps."""
-        return Cost(*[self.length * n for n in self.body.cost()])
+        return Cost(*[self.times() * n for n in self.body.cost()])
 
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
         return batching.batch_loop(self, operands)
@@ -188,5 +195,125 @@ class ScanLoop(BodyOp, name="loop", arity=None):
         return derivatives.push_forward_loop(self, tangent, operands)
 
 
+class WhileLoop(BodyOp, name="while_loop", arity=None):
+    """A body computed again and again, as long as it says so.
+
+    Operands are whether there is a first step, the first values of the carries, then what is the
+    same for all steps.  The body's arguments are the number of the step, from 0, and those but the
+    first; its results are whether there is another step, and the new carries.  The results are the
+    last carries.
+    """
+
+    body: Subgraph
+    carries: Natural
+
+    def bodies(self) -> tuple[Subgraph, ...]:
+        return (self.body,)
+
+    def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
+        (body,) = bodies
+        return self.with_attributes(body=body)
+
+    def times(self) -> int:
+        return FEW_STEPS
+
+    def operand_types(self) -> tuple[Type, ...]:
+        return (FLAG_TYPE, *self.body.types[1:])
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.body.result_types[1:]
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        given, made = self.body.types, self.body.result_types
+        if not self.carries or len(given) <= self.carries or len(made) != 1 + self.carries:
+            return f"{self.body!r} does not fit {self.carries} carries"
+        if given[0] != PLACE_TYPE or made[0] != FLAG_TYPE:
+            return "its body does not take the number of a step and say whether there is another"
+        if given[1 : 1 + self.carries] != made[1:]:
+            return "carries before and after a step differ"
+        return self.body.mistake()
+
+    def may_fail(self, dtype: DType) -> bool:
+        """Always: it may never end, so that it is interrupted."""
+        return True
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """The cost of a few steps: how many there will be is not known."""
+        return Cost(*[self.times() * n for n in self.body.cost()])
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
+        return batching.batch_while(self, operands)
+
+    def pullback(
+        self, cotangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        raise value_error(
+            "grad",
+            "while_loop has no derivative in reverse mode: how many steps would have to be kept "
+            "is not known; use forward mode (tw.jvp, tw.jacfwd), a loop of known length "
+            "(tw.scan, tw.fori_loop), or say what it is with tw.custom_vjp",
+        )
+
+    def pushforward(
+        self, tangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        return derivatives.push_forward_while(self, tangent, operands)
+
+
+FEW_STEPS: Final = 256
+"""How many steps a loop of unknown length is taken to have."""
+
+
+class Switch(BodyOp, name="switch", arity=None):
+    """One of several bodies, by its number: operand 0, an int64 number, the nearest there is.
+
+    The bodies are given the other operands; all give results of the same types.
+    """
+
+    branches: tuple[Subgraph, ...]
+
+    def bodies(self) -> tuple[Subgraph, ...]:
+        return self.branches
+
+    def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
+        return self.with_attributes(branches=tuple(bodies))
+
+    def operand_types(self) -> tuple[Type, ...]:
+        return (PLACE_TYPE, *self.branches[0].types)
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.branches[0].result_types
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if not self.branches or not self.branches[0].results:
+            return "there is nothing to choose from"
+        first = self.branches[0]
+        for branch in self.branches:
+            if (branch.types, branch.result_types) != (first.types, first.result_types):
+                return f"{branch!r} takes or gives others than {first!r}"
+        return next(filter(None, [b.mistake() for b in self.branches]), None)
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """The cost of the most costly branch."""
+        return max([b.cost() for b in self.branches], key=sum)
+
+    def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
+        return batching.batch_switch(self, operands)
+
+    def pullback(
+        self, cotangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        return derivatives.pull_back_switch(self, cotangent, operands)
+
+    def pushforward(
+        self, tangent: Sequence[Array | None], result: Sequence[Array], *operands: Array
+    ) -> Derivatives:
+        return derivatives.push_forward_switch(self, tangent, operands)
+
+
 PLACE_TYPE: Final[Type] = ((), INT64)
 """What a place is."""
+
+
+FLAG_TYPE: Final[Type] = ((), BOOL)
+"""What says whether there is another step."""

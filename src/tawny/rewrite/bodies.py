@@ -6,11 +6,11 @@ from typing import Final
 
 from tawny.node import Node
 from tawny.op import Family
-from tawny.ops.loops import BodyOp, ScanLoop, with_bodies
+from tawny.ops.loops import BodyOp, ScanLoop, Switch, WhileLoop, with_bodies
 from tawny.ops.subgraph import Subgraph
 from tawny.rewrite.flow import Context, Flow, Pass
 
-BODY_OPS: Final[frozenset[Family]] = frozenset({ScanLoop})
+BODY_OPS: Final[frozenset[Family]] = frozenset({ScanLoop, Switch, WhileLoop})
 """The families of ops that have bodies."""
 
 

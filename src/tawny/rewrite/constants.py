@@ -1,8 +1,8 @@
 """Constants: what depends on them alone is computed once, and equal ones become one node.
 
 Never folded: what would be large, or made of what is larger still, what repeats a smaller constant,
-and what differs from run to run.  `broadcast_to` of a constant stays as it is; elementwise work on
-it is done on the constant and broadcast afterwards (see `broadcasting`).
+what differs from run to run, and loops, which may take long.  `broadcast_to` of a constant stays as
+it is; elementwise work on it is done on the constant and broadcast afterwards (see `broadcasting`).
 
 Small constants are interned by their content as they are made.  Large ones are compared here: first
 by dtype and shape, then by a few of their elements, and only where all that is equal by a hash of
@@ -18,11 +18,12 @@ from typing import Final
 
 import numpy as np
 
-from tawny.node import MOST_INTERNED_BYTES, Constant, Node, Value, constant, source_scope
+from tawny.node import MOST_INTERNED_BYTES, Constant, Node, Part, Value, constant, source_scope
 from tawny.op import Elementwise
 from tawny.ops.creation import Arange, Cast, Eye
 from tawny.ops.indexing import Pad, Slice
 from tawny.ops.joining import Concat, Repeat, Tile
+from tawny.ops.loops import BodyOp
 from tawny.ops.movement import BroadcastTo, Copy, Flip, Roll, Transpose
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
@@ -108,10 +109,20 @@ def _repeats(node: Node) -> bool:
     return type(node.op) is BroadcastTo and size(node.shape) != size(node.inputs[0].shape)
 
 
+def _is_of_loop(node: Node) -> bool:
+    """Whether a node is a loop, or a result of one."""
+    maker = node.inputs[0] if isinstance(node.op, Part) else node
+    return isinstance(maker.op, BodyOp)
+
+
 def _is_foldable(node: Node, held: int) -> bool:
     if type(node.op) is Constant:
         return True
-    if node.volatile or not (nbytes(node) <= ON_THE_WAY or _is_small(node, held)):
+    if (
+        node.volatile
+        or _is_of_loop(node)
+        or not (nbytes(node) <= ON_THE_WAY or _is_small(node, held))
+    ):
         return False
     return type(node.op) is Transpose or not _is_left_to_rules(node)
 
@@ -206,7 +217,8 @@ FOLDING: Final = Pass("fold_constants", (FOLD, FOLD_ROUNDED), fold_constants)
 def _small_and_pure(m: Match) -> bool:
     """A small node that gives the same in every run."""
     node = m.node
-    return nbytes(node) <= AT_ONCE and node.known and not node.volatile and _is_worth_folding(node)
+    is_plain = node.known and not node.volatile and not _is_of_loop(node)
+    return nbytes(node) <= AT_ONCE and is_plain and _is_worth_folding(node)
 
 
 def _small_and_exact(m: Match) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tawny.loops.building import LoopResults, LoopStep, build_loop, written_out
-from tawny.node import Node, Part, part, remake, source_scope, toposort
+from tawny.node import Constant, Node, Part, part, remake, source_scope, toposort
 from tawny.op import Op
-from tawny.ops.loops import ScanLoop
+from tawny.ops.loops import ScanLoop, Switch
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
 
 TRIM: Final = RuleInfo(
@@ -95,6 +95,36 @@ def _needed_carries(op: ScanLoop, wanted: Collection[int]) -> list[int]:
         needed |= found
         results = [op.body.results[i] for i in needed]
         results += [op.body.results[i] for i in wanted]
+
+
+# ------------------------------------------------------------------- branches
+
+
+BRANCH: Final = RuleInfo("known_branch", Kind.EXACT, "switch(constant, branches) = that branch")
+
+
+def choose_branches(flow: Flow, context: Context) -> Flow:
+    """The branch that is always taken in place of a choice."""
+    if Switch not in flow.families() or not context.recorder.allows(BRANCH):
+        return flow
+    replacements: dict[Node, Node] = {}
+    for node in flow.order():
+        if not isinstance(node.op, Switch):
+            continue
+        index, *operands = node.inputs
+        if type(index.op) is not Constant or index.value is None:
+            continue
+        number = min(max(int(index.value), 0), len(node.op.branches) - 1)
+        branch = node.op.branches[number]
+        with source_scope(node.sources):
+            made = branch.apply(operands)
+            results = [made[r] for r in branch.results]
+            replacements |= {part(node, i): new for i, new in enumerate(results)}
+        context.recorder.record(BRANCH, (node,), tuple(results))
+    return flow.replace_nodes(replacements)
+
+
+CHOOSE_BRANCHES: Final = Pass("choose_branches", (BRANCH,), choose_branches)
 
 
 # ------------------------------------------------------------------- sharing

@@ -29,7 +29,7 @@ from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites, graph_cost
-from tawny.rewrite.loops import SHARE_LOOPS, TRIM_LOOPS
+from tawny.rewrite.loops import CHOOSE_BRANCHES, SHARE_LOOPS, TRIM_LOOPS
 from tawny.settings import is_debugging
 
 MOST_ROUNDS: Final = 16
@@ -84,11 +84,15 @@ CONTRACT: Final = rules_pass(
     "contract", constants.FOLD_RULES, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
 )
 
+IN_BODIES: Final = (SHARE_LOOPS, TRIM_LOOPS, SIMPLIFY, CHOOSE_BRANCHES, fold_batch_norm)
+"""Passes that simplify the bodies of loops and branches."""
+
 SIMPLIFY_PASSES: Final[tuple[Pass, ...]] = (
     SHARE_LOOPS,
-    bodies_pass("simplify_bodies", SHARE_LOOPS, TRIM_LOOPS, SIMPLIFY, fold_batch_norm),
+    bodies_pass("simplify_bodies", *IN_BODIES),
     TRIM_LOOPS,
     SIMPLIFY,
+    CHOOSE_BRANCHES,
     fold_batch_norm,
 )
 FUSE_PASSES: Final[tuple[Pass, ...]] = (

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import interpreter_address
 from tawny.engine.cpu.kernels.control import (
+    BRANCH_CELLS,
     CARRY_CELLS,
     CURRENT,
+    GOES_ON,
     HEADER,
     NEXT,
     PLACE,
     ROW,
     STREAM_CELLS,
+    SWITCH_HEADER,
 )
-from tawny.engine.cpu.loops import NativeLoop
+from tawny.engine.cpu.loops import FLAG_OFFSET, NativeLoop, carry_results
 from tawny.op import nbytes
-from tawny.ops.loops import ScanLoop
+from tawny.ops.loops import ScanLoop, WhileLoop
 
 P = TypeVar("P")
 
@@ -41,8 +47,17 @@ class BodyTable(Protocol):
     def cells_of(self, variable: int) -> Sequence[CellOf]: ...
 
 
+LINK: Final = 3
+"""Cells of a link."""
+
+ENDLESS: Final = 2**62
+"""The most steps of a loop that says itself when it ends."""
+
+_TRUE: Final = np.ones(1, np.int8)
+
+
 def loop_cells(
-    op: ScanLoop,
+    op: ScanLoop | WhileLoop,
     plan: NativeLoop,
     body: BodyTable,
     operands: Sequence[P],
@@ -53,49 +68,93 @@ def loop_cells(
 
     `operands` and `results` are their places; `room` is the address of the scratch memory.
     """
-    streams = [*range(op.carries, op.first_shared)]
-    made = range(op.carries, len(results))
-    types, result_types = op.operand_types(), op.body.result_types
-    count = len(op.body.arguments)
+    graph, own = op.bodies()[0], room + plan.offsets[0]
+    true = address_of(_TRUE)
+    length, reverse, begins, goes_on = ENDLESS, False, cast("int | P", true), true
+    stacked: list[tuple[P, int, int]] = []
+    first_home = len(graph.arguments)
+    given = operands
+    if isinstance(op, ScanLoop):
+        length, reverse = op.length, op.reverse
+        rows = range(op.carries, op.first_shared)
+        made = range(op.carries, len(results))
+        stacked = [(operands[i], 1 + i, nbytes(graph.types[1 + i])) for i in rows]
+        stacked += [(results[i], first_home + i, nbytes(graph.result_types[i])) for i in made]
+        shared = range(op.first_shared, len(operands))
+    else:
+        begins, given, goes_on = operands[0], operands[1:], own + FLAG_OFFSET
+        shared = range(op.carries, len(given))
+    links = _Links(body)
     second = dict(zip(plan.second, plan.offsets[1 + len(plan.copied) :], strict=True))
     records: list[int | P] = []
-    fixed: list[int] = []
-    moving: list[int] = []
-
-    def link(to: list[int], variable: int, cell: int) -> None:
-        for target in body.cells_of(variable):
-            to.extend([target.address, cell, target.shift])
-
-    for c in range(op.carries):
+    for c, result in enumerate(carry_results(op)):
         cell = HEADER + c * CARRY_CELLS
         other: int | P = room + second[c] if c in second else results[c]
-        records += [operands[c], results[c], other, nbytes(types[c]), 0, 0]
-        links = moving if c in second else fixed
-        link(links, 1 + c, cell + CURRENT)
-        link(links, count + c, cell + NEXT)
-    first = HEADER + op.carries * CARRY_CELLS
-    stacked = [(operands[i], 1 + i, nbytes(op.body.types[1 + i])) for i in streams]
-    stacked += [(results[i], count + i, nbytes(result_types[i])) for i in made]
+        records += [given[c], results[c], other, nbytes(graph.result_types[result]), 0, 0]
+        links.add(1 + c, cell + CURRENT, moves=c in second)
+        links.add(first_home + result, cell + NEXT, moves=c in second)
+    first = HEADER + len(records)
     for number, (base, variable, stride) in enumerate(stacked):
         records += [base, stride, 0]
-        link(moving, variable, first + number * STREAM_CELLS + ROW)
-    first += len(stacked) * STREAM_CELLS
-    shared = range(op.first_shared, len(operands))
+        links.add(variable, first + number * STREAM_CELLS + ROW, moves=True)
+    first = HEADER + len(records)
     for number, i in enumerate(shared):
-        records.append(operands[i])
-        link(fixed, 1 + i, first + number)
-    place = room + plan.offsets[0]
-    link(fixed, 0, PLACE)
-    draws = body.draw_cells
-    counts = [op.carries, len(stacked), len(shared), len(fixed) // 3, len(moving) // 3, len(draws)]
+        records.append(given[i])
+        links.add(1 + i, first + number)
+    links.add(0, PLACE)
+    if isinstance(op, WhileLoop):
+        links.add(first_home, GOES_ON)
+    fixed, moving, draws = links.fixed, links.moving, body.draw_cells
+    counts = [op.carries, len(stacked), len(shared)]
+    counts += [len(fixed) // LINK, len(moving) // LINK, len(draws)]
     whole = HEADER + len(records) + len(fixed) + len(moving) + len(draws)
-    head = [
-        interpreter_address(),
-        body.make_call(),
-        body.stop,
-        op.length,
-        int(op.reverse),
-        place,
-        *counts,
-    ]
-    return [*head, whole + 1, *records, *fixed, *moving, *draws]
+    call = body.make_call()
+    head = [interpreter_address(), call, body.stop, length, int(reverse), own, begins, goes_on]
+    return [*head, *counts, whole + 1, *records, *fixed, *moving, *draws]
+
+
+def switch_cells(
+    bodies: Sequence[BodyTable], operands: Sequence[P], results: Sequence[P]
+) -> list[int | P]:
+    """The cells of a switch's row but for the last two: the number of the run, whether it failed.
+
+    `operands` and `results` are their places.
+    """
+    index, *given = operands
+    first = SWITCH_HEADER + len(bodies) * BRANCH_CELLS
+    place = first + len(given) + len(results)
+    branches: list[int] = []
+    rest: list[int] = []
+    for body in bodies:
+        links = _Links(body)
+        for i in range(len(given) + len(results)):
+            links.add(i, first + i)
+        draws = list(body.draw_cells)
+        own = place + len(rest)
+        branches += [body.make_call(), own, len(links.fixed) // LINK, own + len(links.fixed)]
+        branches.append(len(draws))
+        rest += [*links.fixed, *draws]
+    last = place + len(rest) + 1
+    head: list[int | P] = [interpreter_address(), len(bodies), index, last]
+    return [*head, *branches, *given, *results, *rest]
+
+
+class _Links:
+    """Links from cells of a row to those of a body's rows that hold places in its variables."""
+
+    def __init__(self, body: BodyTable) -> None:
+        self._body = body
+        self.fixed: list[int] = []
+        self.moving: list[int] = []
+
+    def add(self, variable: int, cell: int, *, moves: bool = False) -> None:
+        """Let a variable lie where a cell says, which `moves` from step to step."""
+        links = self.moving if moves else self.fixed
+        for target in self._body.cells_of(variable):
+            links.extend([target.address, cell, target.shift])
+
+
+def address_of(array: npt.NDArray[np.int8]) -> int:
+    """Where an array's first element lies."""
+    place: int = array.__array_interface__["data"][0]
+    return place

@@ -25,12 +25,15 @@ from tawny.engine.protocol import Task
 from tawny.memory.plan import plan, replan
 from tawny.node import Node, make, source_scope
 from tawny.op import nbytes
-from tawny.ops.loops import BodyOp, ScanLoop
+from tawny.ops.loops import BodyOp, ScanLoop, WhileLoop
 from tawny.ops.movement import Copy
 from tawny.ops.subgraph import Subgraph
 
-PLACE_BYTES: Final = PROCESSOR.alignment
-"""What the place of a step takes."""
+OWN_BYTES: Final = PROCESSOR.alignment
+"""What the place of a step takes, and whether there is another."""
+
+FLAG_OFFSET: Final = 8
+"""Where among these it is said whether there is another step."""
 
 
 class BodyPlan(NamedTuple):
@@ -43,9 +46,12 @@ class BodyPlan(NamedTuple):
 
 
 class NativeLoop(NamedTuple):
-    """What a loop needs: scratch memory is the body's arena, then what is listed, in order."""
+    """What a loop or a switch needs: scratch memory is an arena for its bodies, and what is listed.
 
-    body: BodyPlan
+    Each body has all of the arena: they run one after the other.
+    """
+
+    bodies: tuple[BodyPlan, ...]
     copied: tuple[int, ...]
     """Operands that do not lie as new arrays would: they are copied first."""
     second: tuple[int, ...]
@@ -59,39 +65,53 @@ _KNOWN: Final[WeakKeyDictionary[Node, dict[int, NativeLoop | None]]] = WeakKeyDi
 
 
 def loop_plan(node: Node, threads: int) -> NativeLoop | None:
-    """How a loop runs natively; None where some step of its body has no kernel."""
+    """How a loop or switch runs natively; None where some step of its bodies has no kernel."""
     known = _KNOWN.setdefault(node, {})
     if threads not in known:
         if threads == NOMINAL_THREADS:
-            known[threads] = _loop_plan(node, None, threads)
+            known[threads] = _plan_bodies(node)
         else:
             nominal = loop_plan(node, NOMINAL_THREADS)
-            known[threads] = None if nominal is None else _loop_plan(node, nominal.body, threads)
+            placed = nominal and tuple([_on_threads(body, threads) for body in nominal.bodies])
+            known[threads] = None if placed is None else _place_bodies(node, placed)
     return known[threads]
 
 
-def _loop_plan(node: Node, nominal: BodyPlan | None, threads: int) -> NativeLoop | None:
-    """The plan of a loop whose body is planned, or planned for the nominal number of threads."""
+def _plan_bodies(node: Node) -> NativeLoop | None:
+    """The plan of a loop for the nominal number of threads."""
     op = node.op
-    assert isinstance(op, ScanLoop)
-    if nominal is None:
-        arguments = op.body.arguments[1 : 1 + op.carries]
-        found = plan_body(node, op.body, dict(enumerate(arguments)))
+    assert isinstance(op, BodyOp)
+    bodies: list[BodyPlan] = []
+    for body in op.bodies():
+        carried = {result: body.arguments[1 + c] for c, result in enumerate(carry_results(op))}
+        found = plan_body(node, body, carried)
         if found is None:
             return None
-        body = found
-    else:
-        body = _on_threads(nominal, threads)
-    views = Views()
+        bodies.append(found)
+    return _place_bodies(node, tuple(bodies))
+
+
+def carry_results(op: BodyOp) -> range:
+    """The results of a body that take the place of its arguments, from the second on."""
+    if isinstance(op, ScanLoop):
+        return range(op.carries)
+    return range(1, 1 + op.carries) if isinstance(op, WhileLoop) else range(0)
+
+
+def _place_bodies(node: Node, bodies: tuple[BodyPlan, ...]) -> NativeLoop:
+    """The plan of a loop whose bodies are planned."""
+    op, views = node.op, Views()
+    assert isinstance(op, BodyOp)
     copied = [i for i, x in enumerate(node.inputs) if not views(x).memory.contiguous]
-    second = [i for i in range(op.carries) if i not in body.in_place]
-    operands = op.operand_types()
-    sizes = [PLACE_BYTES, *[nbytes(operands[i]) for i in (*copied, *second)]]
-    offsets, end = list[int](), _round_up(body.task.layout.arena)
+    carries = enumerate(carry_results(op))
+    second = [c for c, result in carries if result not in bodies[0].in_place]
+    operands, made = op.operand_types(), op.result_types()
+    sizes = [OWN_BYTES, *[nbytes(operands[i]) for i in copied], *[nbytes(made[c]) for c in second]]
+    offsets, end = list[int](), _round_up(max(body.task.layout.arena for body in bodies))
     for count in sizes:
         offsets.append(end)
         end += _round_up(count)
-    return NativeLoop(body, tuple(copied), tuple(second), tuple(offsets), end)
+    return NativeLoop(bodies, tuple(copied), tuple(second), tuple(offsets), end)
 
 
 def _has_kernel(node: Node) -> bool:
@@ -212,14 +232,23 @@ def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
     return numpy_workspace_bytes(node) if found is None else found.scratch
 
 
+def is_endless(node: Node) -> bool:
+    """Whether a step may never end by itself."""
+    op = node.op
+    if isinstance(op, WhileLoop):
+        return True
+    return isinstance(op, BodyOp) and any(is_endless(n) for b in op.bodies() for n in b.steps)
+
+
 def steps_of(node: Node, threads: int) -> Iterator[Node]:
     """The steps that kernels compute for a step: those of bodies in its place, innermost too."""
     found = loop_plan(node, threads) if isinstance(node.op, BodyOp) else None
     if found is None:
         yield node
         return
-    for inner in found.body.task.lowered.steps:
-        yield from steps_of(inner, threads)
+    for body in found.bodies:
+        for inner in body.task.lowered.steps:
+            yield from steps_of(inner, threads)
 
 
 def _round_up(count: int) -> int:

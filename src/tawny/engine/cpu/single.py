@@ -7,26 +7,33 @@ convolutions and pooling so; whatever else has a kernel can be computed so too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import index
 from typing import Any, Final
 
 import numpy as np
 
 from tawny.engine.cpu.compilation import compile_kernels
-from tawny.engine.cpu.executable import aligned_bytes
+from tawny.engine.cpu.executable import CpuExecutable, aligned_bytes
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernel_table import Choice, Kernel, kernel_for
+from tawny.engine.cpu.loops import scratch_of
 from tawny.engine.cpu.table import address, useful_threads
 from tawny.engine.cpu.threads.pool import default_threads, pool_of
 from tawny.engine.layout import Memory, contiguous
-from tawny.engine.lowering import seconds, types
-from tawny.node import Node, Value
+from tawny.engine.lowering import lower, seconds, types
+from tawny.engine.protocol import Task
+from tawny.memory.plan import plan
+from tawny.node import Node, Value, make_parts, variable
+from tawny.ops.loops import BodyOp
 
 
 def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     """The value of a node, or values of its parts; None where it has no kernel, or that failed."""
     if any(source.parts for source in node.inputs):
         return None
+    if isinstance(node.op, BodyOp):
+        return _compute_bodies(node, operands, draw)
     given = [np.require(x, requirements="A") for x in operands]
     memories = tuple([Memory(x.shape, x.strides, x.dtype) for x in given])
     kinds = tuple([contiguous(*kind) for kind in types(node)])
@@ -37,6 +44,21 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     if not _call(kernel, [*given, *results], useful_threads(seconds(node)), draw):
         return None
     return tuple(results) if node.parts else results[0]
+
+
+def _compute_bodies(node: Node, operands: Sequence[Value], draw: int) -> Any:
+    """The values of a loop's results; None where some step has no kernel."""
+    threads = default_threads()
+    given = tuple([variable(None, x.shape, x.dtype) for x in node.inputs])
+    results = make_parts(node.op, given)
+    lowered = lower(results, scratch=partial(scratch_of, threads=threads))
+    task = Task(lowered, plan(lowered.problem), given, {}, threads=threads)
+    executable = CpuExecutable(task)
+    if executable.by_numpy:
+        return None
+    executable.write(list(enumerate(operands)))
+    executable.run(range(len(task.layout.sequence)), draw)
+    return tuple(executable.read(results))
 
 
 def _new(kind: Memory) -> Value:

@@ -15,11 +15,11 @@ from tawny.engine.blocks import whole_block
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
 from tawny.engine.cpu.kernel_table import Kernel, Preparation, kernel_for
-from tawny.engine.cpu.kernels.control import loop_library
+from tawny.engine.cpu.kernels.control import loop_library, switch_library
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
-from tawny.engine.cpu.loop_rows import CellOf, loop_cells
-from tawny.engine.cpu.loops import loop_plan
+from tawny.engine.cpu.loop_rows import CellOf, loop_cells, switch_cells
+from tawny.engine.cpu.loops import is_endless, loop_plan
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
@@ -29,7 +29,7 @@ from tawny.engine.protocol import UPDATE, Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
-from tawny.ops.loops import ScanLoop
+from tawny.ops.loops import BodyOp, ScanLoop, WhileLoop
 from tawny.shape import size
 from tawny.unique import Unique
 
@@ -168,7 +168,8 @@ class Table(Unique):
     def long(self, position: int) -> bool:
         """Whether the step at a position is long enough to be made stoppable."""
         step = self._task.layout.sequence[position]
-        return self._task.lowered.problem.steps[step].seconds > LONG_SECONDS
+        lowered = self._task.lowered
+        return lowered.problem.steps[step].seconds > LONG_SECONDS or is_endless(lowered.steps[step])
 
     def _add_position(self, position: int) -> range:
         """Add the rows and the entries of a position; none where it has no kernel."""
@@ -202,8 +203,8 @@ class Table(Unique):
         if isinstance(node.op, Bands):
             self._in_bands(position, node, seen)
             return
-        if isinstance(node.op, ScanLoop):
-            self._loop(position, node, node.op, seen)
+        if isinstance(node.op, BodyOp):
+            self._loop(position, node, seen)
             return
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
@@ -317,8 +318,8 @@ class Table(Unique):
 
     # ------------------------------------------------------------------- loops
 
-    def _loop(self, position: int, node: Node, op: ScanLoop, seen: Sequence[StridedView]) -> None:
-        """Add the entry of a loop, after copies of operands that do not lie as new arrays would."""
+    def _loop(self, position: int, node: Node, seen: Sequence[StridedView]) -> None:
+        """Add the entry of a loop or a switch, after copies of operands that are views."""
         layout, plan = self._task.layout, loop_plan(node, self._task.threads)
         if plan is None:
             self._kernels[layout.sequence[position]] = None
@@ -339,10 +340,16 @@ class Table(Unique):
             self._result(node, result, offsets[storage])
             for result, storage in enumerate(schedule.writes[position])
         ]
-        body = Table(plan.body.task, room, self)
-        self._taken.append(body)
-        start = len(self._row)
-        for cell in loop_cells(op, plan, body, given, made, room):
+        bodies = [Table(body.task, room, self) for body in plan.bodies]
+        self._taken.extend(bodies)
+        start, op = len(self._row), node.op
+        if isinstance(op, (ScanLoop, WhileLoop)):
+            kernel = loop_library().address("loop")
+            cells = loop_cells(op, plan, bodies[0], given, made, room)
+        else:
+            kernel = switch_library().address("switch")
+            cells = switch_cells(bodies, given, made)
+        for cell in cells:
             if isinstance(cell, Where):
                 self._in(cell)
             else:
@@ -350,7 +357,6 @@ class Table(Unique):
         self._draws.append(len(self._row))
         self._row.extend([0, 0])
         status = len(self._row) - 1
-        kernel = loop_library().address("loop")
         self._entries.append(Entry(position, kernel, start, 0, status))
 
     def cells_of(self, variable: int) -> list[CellOf]:

@@ -11,7 +11,7 @@ import numpy as np
 from tawny.engine.reference.computing import compute
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.node import Node
-from tawny.ops.loops import ScanLoop, draw_of_place
+from tawny.ops.loops import ScanLoop, Switch, WhileLoop, draw_of_place
 from tawny.ops.subgraph import Subgraph
 
 
@@ -54,7 +54,7 @@ def run_of(body: Subgraph) -> BodyRun:
     return known
 
 
-@kernel(ScanLoop)
+@kernel(ScanLoop, composed=True)
 def loop(op: ScanLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     """One step after the other."""
     run = run_of(op.body)
@@ -69,3 +69,24 @@ def loop(op: ScanLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
         for target, value in zip(stacked, made[op.carries :], strict=True):
             target[place] = value
     return (*carries, *stacked)
+
+
+@kernel(WhileLoop, composed=True)
+def while_loop(op: WhileLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
+    """One step after the other, as long as the last one says so."""
+    run = run_of(op.body)
+    goes_on = bool(operands[0])
+    carries: list[Value] = list(operands[1 : 1 + op.carries])
+    shared, place = operands[1 + op.carries :], 0
+    while goes_on:
+        given = [np.array(place), *carries, *shared]
+        flag, *carries = run(list(map(np.asarray, given)), draw_of_place(draw, place))
+        goes_on, place = bool(flag), place + 1
+    return tuple(carries)
+
+
+@kernel(Switch, composed=True)
+def switch(op: Switch, draw: int, index: Value, *operands: Value) -> tuple[Value, ...]:
+    """The branch with that number, or the nearest."""
+    number = min(max(int(index), 0), len(op.branches) - 1)
+    return tuple(run_of(op.branches[number])(operands, draw))

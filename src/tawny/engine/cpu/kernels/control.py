@@ -1,4 +1,4 @@
-"""The kernel of loops: it calls the interpreter for each step, on the table of the body.
+"""Kernels of loops and branches: they call the interpreter on the table of a body.
 
 Its row says where values lie; the body's rows say where its kernels look for them.  Before a step
 the addresses that have changed are written to the cells of the body's rows: links say which.
@@ -10,20 +10,21 @@ from typing import Final
 
 from tawny.engine.cpu.interpreter import COUNT, ENTRIES, ENTRY, STATUS, TABLE
 from tawny.engine.cpu.kernels.kernel import KERNEL
-from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Value
+from tawny.engine.llvm.ir.builder import I8, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
 
-RUN, CALL, STOP, LENGTH, REVERSE, PLACE = range(6)
-CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(6, 13)
-"""Cells of a row.
+RUN, CALL, STOP, LENGTH, REVERSE, PLACE, BEGINS, GOES_ON = range(8)
+CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(8, 15)
+"""Cells of a loop's row.
 
-The interpreter and the call of the body; where is told to stop; how many steps, whether from the
-last to the first, and the memory of a step's place; how many records of each kind follow, and which
+The interpreter and the call of the body; where is told to stop; how many steps at most, whether
+from the last to the first, and the memory of a step's place; where it is said whether there is a
+first step, and after each whether there is another; how many records of each kind follow, and which
 cell is the last.
 """
 
-HEADER: Final = 13
+HEADER: Final = 15
 """The first cell of the first record."""
 
 FIRST, HOME, OTHER, NBYTES, CURRENT, NEXT = range(6)
@@ -49,18 +50,61 @@ def loop_library(module: Module) -> None:
         _LoopWriter(f).write()
 
 
-class _LoopWriter:
-    """Writes the kernel."""
+class _BodyWriter:
+    """Writes what calls a body."""
+
+    def __init__(self, f: Function, last: int) -> None:
+        self.f = f
+        self.row = f.arguments[0]
+        number = f.cell(self.row, last)
+        self.status, self.draw = self._at(number), self._at(number - 1)
+
+    def _at(self, number: Value) -> Value:
+        """The address of a cell of the row."""
+        return self.f.element(self.row, number, I64)
+
+    def _link(self, first: Value, count: Value) -> None:
+        """Write addresses to cells of the body's rows."""
+        f = self.f
+        with f.loop(0, count) as loop:
+            link = self._at(first + loop.index * LINK_CELLS)
+            value = f.load(I64, self._at(f.cell(link, CELL))) + f.cell(link, SHIFT)
+            f.store(value, f.cell(link, TARGET, PTR))
+
+    def _number_draws(self, first: Value, count: Value, number: Value) -> None:
+        """Write the number by which to draw where the body's rows have it."""
+        f = self.f
+        with f.loop(0, count) as loop:
+            place = f.load(PTR, self._at(first + loop.index), 8)
+            f.store(number, place)
+
+    def _run(self, call: Value) -> None:
+        """Compute the body; if that fails, so does this kernel."""
+        f = self.f
+        ran = f.call_address(f.cell(self.row, RUN, PTR), call, returns=I64)
+        with f.when(ran.differs(f.cell(call, COUNT))):
+            self._fail(call, ran)
+            f.return_()
+
+    def _fail(self, call: Value, ran: Value) -> None:
+        """Say that an entry of the body failed, and make it ready again."""
+        f = self.f
+        number = f.load(I64, f.element(f.cell(call, ENTRIES, PTR), ran, I64))
+        entry = f.element(f.cell(call, TABLE, PTR), number * ENTRY, I64)
+        f.store(f.constant(I64, 0), f.cell(entry, STATUS, PTR))
+        f.store(f.constant(I64, 1), self.status)
+
+
+class _LoopWriter(_BodyWriter):
+    """Writes the kernel of loops."""
 
     def __init__(self, f: Function) -> None:
-        self.f = f
-        self.row = row = f.arguments[0]
+        super().__init__(f, LAST)
+        row = self.row
         self.counts = {
             cell: f.cell(row, cell) for cell in (CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS)
         }
         self.length, self.call = f.cell(row, LENGTH), f.cell(row, CALL, PTR)
-        last = f.cell(row, LAST)
-        self.status, self.draw = self._at(last), self._at(last - 1)
         self.carries = f.constant(I64, HEADER)
         self.streams = self.carries + self.counts[CARRIES] * CARRY_CELLS
         shared = self.streams + self.counts[STREAMS] * STREAM_CELLS
@@ -74,34 +118,37 @@ class _LoopWriter:
         with f.loop(0, self.counts[CARRIES]) as loop:
             self._begin(self._record(self.carries, loop.index, CARRY_CELLS))
         self._link(self.fixed, self.counts[FIXED])
-        run = scramble(f.load(I64, self.draw))
-        run_body, place_cell = f.cell(self.row, RUN, PTR), f.cell(self.row, PLACE, PTR)
-        stop, reverse = f.cell(self.row, STOP, PTR), f.cell(self.row, REVERSE).differs(0)
-        expected = f.cell(self.call, COUNT)
-        with f.loop(0, self.length) as loop:
-            with f.when(f.load_atomic(I64, stop, "monotonic").differs(0)):
-                f.return_()
-            place = f.select(reverse, self.length - 1 - loop.index, loop.index)
-            f.store(place, place_cell)
-            with f.loop(0, self.counts[STREAMS]) as stream:
-                record = self._record(self.streams, stream.index, STREAM_CELLS)
-                at = f.cell(record, BASE) + place * f.cell(record, STRIDE)
-                f.store(at, f.element(record, ROW, I64))
-            self._link(self.moving, self.counts[MOVING])
-            with f.when(self.counts[DRAWS].differs(0)):
-                self._number_draws(scramble(run + place + 1))
-            ran = f.call_address(run_body, self.call, returns=I64)
-            with f.when(ran.differs(expected)):
-                self._fail(ran)
-                f.return_()
+        begins = self._is_true(BEGINS) & (self.length > 0)
+        with f.when(begins), f.repeat(f.constant(I64, 0)) as steps:
+            (index,) = steps.carried
+            self._step(index)
             with f.loop(0, self.counts[CARRIES]) as carry:
                 self._turn(self._record(self.carries, carry.index, CARRY_CELLS))
+            steps.again(self._is_true(GOES_ON) & (index + 1 < self.length), index + 1)
         with f.loop(0, self.counts[CARRIES]) as loop:
             self._end(self._record(self.carries, loop.index, CARRY_CELLS))
 
-    def _at(self, number: Value) -> Value:
-        """The address of a cell of the row."""
-        return self.f.element(self.row, number, I64)
+    def _is_true(self, cell: int) -> Value:
+        """Whether the byte is not 0 whose address is in a cell."""
+        return self.f.load(I8, self.f.cell(self.row, cell, PTR)).differs(0)
+
+    def _step(self, index: Value) -> None:
+        """One step, unless it is told to stop."""
+        f, row = self.f, self.row
+        with f.when(f.load_atomic(I64, f.cell(row, STOP, PTR), "monotonic").differs(0)):
+            f.return_()
+        reverse = f.cell(row, REVERSE).differs(0)
+        place = f.select(reverse, self.length - 1 - index, index)
+        f.store(place, f.cell(row, PLACE, PTR))
+        with f.loop(0, self.counts[STREAMS]) as stream:
+            record = self._record(self.streams, stream.index, STREAM_CELLS)
+            at = f.cell(record, BASE) + place * f.cell(record, STRIDE)
+            f.store(at, f.element(record, ROW, I64))
+        self._link(self.moving, self.counts[MOVING])
+        with f.when(self.counts[DRAWS].differs(0)):
+            number = scramble(scramble(f.load(I64, self.draw)) + place + 1)
+            self._number_draws(self.draws, self.counts[DRAWS], number)
+        self._run(self.call)
 
     def _record(self, first: Value, index: Value, cells: int) -> Value:
         return self._at(first + index * cells)
@@ -139,28 +186,40 @@ class _LoopWriter:
             to, of = (f.emit(PTR, f"inttoptr {x} to ptr") for x in (target, source))
             f.move(to, of, f.cell(carry, NBYTES))
 
-    def _link(self, first: Value, count: Value) -> None:
-        """Write addresses to cells of the body's rows."""
-        f = self.f
-        with f.loop(0, count) as loop:
-            link = self._record(first, loop.index, LINK_CELLS)
-            value = f.load(I64, self._at(f.cell(link, CELL))) + f.cell(link, SHIFT)
-            f.store(value, f.cell(link, TARGET, PTR))
 
-    def _number_draws(self, number: Value) -> None:
-        """Write the number of the step where the body's rows have it."""
-        f = self.f
-        with f.loop(0, self.counts[DRAWS]) as loop:
-            place = f.load(PTR, self._at(self.draws + loop.index), 8)
-            f.store(number, place)
+BRANCHES, INDEX, LAST_OF_SWITCH = range(1, 4)
+"""Cells of a switch's row after that of the interpreter: how many branches there are, the address
+of the number of the one that is taken, and which cell is the last."""
 
-    def _fail(self, ran: Value) -> None:
-        """Say that the loop failed, since an entry of the body did, which is ready again."""
-        f = self.f
-        number = f.load(I64, f.element(f.cell(self.call, ENTRIES, PTR), ran, I64))
-        entry = f.element(f.cell(self.call, TABLE, PTR), number * ENTRY, I64)
-        f.store(f.constant(I64, 0), f.cell(entry, STATUS, PTR))
-        f.store(f.constant(I64, 1), self.status)
+SWITCH_HEADER: Final = 4
+"""The first cell of the first branch."""
+
+OWN_CALL, OWN_LINKS, LINK_COUNT, OWN_DRAWS, DRAW_COUNT = range(5)
+"""Cells of a branch: its call, its first link and how many, its first draw and how many."""
+
+BRANCH_CELLS: Final = 5
+
+
+@lazy_library
+def switch_library(module: Module) -> None:
+    """The kernel `switch`; its last two cells are the number of the run and whether it failed."""
+    with module.function("switch", KERNEL) as f:
+        _SwitchWriter(f, LAST_OF_SWITCH).write()
+
+
+class _SwitchWriter(_BodyWriter):
+    """Writes the kernel of branches."""
+
+    def write(self) -> None:
+        """The branch whose number is nearest."""
+        f, row = self.f, self.row
+        wanted = f.load(I64, f.cell(row, INDEX, PTR))
+        number = f.maximum(f.minimum(wanted, f.cell(row, BRANCHES) - 1), 0)
+        branch = self._at(number * BRANCH_CELLS + SWITCH_HEADER)
+        self._link(f.cell(branch, OWN_LINKS), f.cell(branch, LINK_COUNT))
+        draw = f.load(I64, self.draw)
+        self._number_draws(f.cell(branch, OWN_DRAWS), f.cell(branch, DRAW_COUNT), draw)
+        self._run(f.cell(branch, OWN_CALL, PTR))
 
 
 def scramble(word: Value) -> Value:
