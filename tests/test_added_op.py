@@ -195,8 +195,12 @@ def test_equal_ops_are_one_node_and_are_folded() -> None:
     np.testing.assert_array_equal(program(np.zeros((4, 4))), np.ones((4, 4)))
 
 
-PACKAGES = {"ops", "engine", "rewrite", "autodiff", "numpy", "graph", "random", "special.py"}
-"""Where classes of ops are named: chapters, kernels, rules for graphs that have them, functions."""
+PACKAGES = {
+    *("ops", "engine", "rewrite", "autodiff", "numpy", "graph", "random", "special.py"),
+    *("loops", "formulas"),
+}
+"""Where classes of ops are named: chapters, kernels, rules for graphs that have them, functions,
+printers."""
 
 
 def test_nobody_else_keeps_a_table_of_ops() -> None:
