@@ -26,6 +26,8 @@ CLOSED = {
     "tawny.engine.llvm.runtime.directory._users_cache": "places that the environment names",
     "tawny.engine.cpu.kernels.random._integers_library": "dtypes",
     "tawny.dtype._limits": "dtypes",
+    "tawny.engine.cuda.engine_on": "devices",
+    "tawny.engine.opencl.engine_on": "devices",
     "tawny.eager._at": "functions",
     "tawny.engine.cpu.threads.pool._quota": "one file",
     "tawny.op._castable_categories": "declarations",
