@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import tawny.numpy as np
 from tawny.array import Array, wrap
+from tawny.forking import fork_safe_lock
 from tawny.graph.graph import Graph
 from tawny.node import Node, toposort
 from tawny.ops.creation import var
@@ -89,7 +89,7 @@ class BoundProgram:
         self._inputs: list[TensorInput] = []
         self._outputs: list[TensorOutput] = []
         self._sources: list[Source] = []
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._addresses: dict[str, int] = {}
         """Where the tensors lie that variables are bound to."""
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -264,7 +264,7 @@ class CompiledGraph:
 
     def __init__(self, module: Any, options: Options) -> None:
         self._module, self._options = module, options
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self.programs: dict[tuple[Any, ...], BoundProgram] = {}
         placeholders = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
         self._changing = [i for i, value in enumerate(placeholders) if _may_change(value)]

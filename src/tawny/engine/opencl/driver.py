@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, final
@@ -16,6 +15,7 @@ from tawny.engine.llvm.ir.builder import Module
 from tawny.engine.opencl.source import opencl_source
 from tawny.engine.protocol import Device
 from tawny.errors import value_error
+from tawny.forking import fork_safe_lock
 from tawny.unique import Unique
 
 MOST_FUNCTIONS: Final = 2048
@@ -90,7 +90,7 @@ class OpenClDriver:
         self._queue = opencl.CommandQueue(self._context)
         self._options = CAUTIOUS.get(device.platform.name, [])
         self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._next_address = ADDRESS_GAP
 
     @property
