@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from tawny import nn, optim
 from tawny.engine.gpu.array import GpuArray
 from tawny.engine.protocol import Device, engine_named
 from tawny.graph.memory_limits import check_fits_device
+
+pytestmark = pytest.mark.filterwarnings("ignore:compile. it took")
 
 needs_device = pytest.mark.skipif(not has_opencl(), reason="no OpenCL device works here")
 
@@ -165,6 +168,26 @@ def _leaves(structure: Any) -> list[Any]:
     if isinstance(structure, tuple):
         return [leaf for item in structure for leaf in _leaves(item)]
     return [np.asarray(structure)]
+
+
+@needs_device
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_is_told_that_the_device_is_its_parent_s() -> None:
+    program = counting().compile(engine="opencl")
+    program.set(n=np.zeros(5), step=np.ones(5))
+    program.run()
+    child = os.fork()
+    if not child:
+        told = False
+        try:
+            program.run()
+        except RuntimeError as error:
+            told = "start a new process" in str(error)
+        os._exit(0 if told else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    program.run()
+    assert program.state["n"].tolist() == [2.0] * 5
 
 
 # ----------------------------------------------------------------------- devices

@@ -13,12 +13,13 @@ from tawny.engine.gpu.executable import GpuExecutable
 from tawny.engine.gpu.rules import supports_body
 from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
-from tawny.engine.lowering import MachineModel
+from tawny.engine.lowering import MachineModel, types
 from tawny.engine.protocol import Device, Task
 from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.ops.body import Body
 from tawny.ops.fusion import ProductGroup
+from tawny.shape import size
 
 GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
 """An ordinary GPU; starting a step is a launch."""
@@ -77,11 +78,13 @@ class GpuEngine:
         """Which steps run on the device, and which on the host, in words."""
         del threads
         views = Views()
-        by_host = Counter(n.name for n in steps if kernel_of(n, views) is None)
+        left = [n for n in steps if kernel_of(n, views) is None]
+        by_host = Counter(n.name for n in left)
+        copied = sum([_copied_bytes(node, views) for node in left])
         listed = ", ".join(f"{name} {n}" if n > 1 else name for name, n in by_host.items())
         device, own = self.driver.facts().name, len(steps) - by_host.total()
         said = f"{self.name}: {own} of {len(steps)} steps on {device}"
-        return f"{said}; by the host, with copies: {listed}" if listed else said
+        return f"{said}; by the host, with copies of {copied:,} bytes: {listed}" if listed else said
 
     def device(self) -> Device:
         """The device as it is now."""
@@ -106,3 +109,10 @@ class GpuEngine:
     def prepare(self, task: Task) -> GpuExecutable:
         """Allocate the memory, and find what each step launches."""
         return GpuExecutable(task, self.driver)
+
+
+def _copied_bytes(node: Node, views: Views) -> int:
+    """Bytes that are copied between device and host for a step that the host computes."""
+    read = [views(source).memory for source in node.inputs]
+    kinds = [*[(m.shape, m.dtype) for m in read], *types(node)]
+    return sum([size(shape) * int(dtype.itemsize) for shape, dtype in kinds])

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tawny import dtype as dt
 from tawny.engine.blocks import COPIED, copy_blocks
 from tawny.engine.gpu.kernels.copies import copy_launches
 from tawny.engine.gpu.kernels.elementwise import elementwise_kernel
-from tawny.engine.gpu.kernels.indexing import gather_kernel, scatter_kernel
+from tawny.engine.gpu.kernels.indexing import Indices, check_launch, gather_kernel, scatter_kernel
 from tawny.engine.gpu.kernels.pooling import PoolingMode, pooling_kernel
 from tawny.engine.gpu.kernels.random import draw_kernel
 from tawny.engine.gpu.kernels.reduction import reduction_kernel
 from tawny.engine.gpu.kernels.scan import scan_kernel
+from tawny.engine.gpu.kernels.sorting import search_kernel, sort_kernel
 from tawny.engine.gpu.launch import DeviceArray, GpuKernel
 from tawny.engine.gpu.table import gpu_rule, new_array
 from tawny.engine.reference.random import stream_key
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.body import FOLDS, Body, BodyStep
+from tawny.ops.bounds import CheckedIndices
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.cumulative import Cumulative, CumulativeProd, CumulativeSum
 from tawny.ops.fusion import Group
-from tawny.ops.indexing import COMBINE, Gather, Scatter, gather_shape
+from tawny.ops.indexing import COMBINE, ArgSort, Gather, Scatter, gather_shape
 from tawny.ops.movement import BroadcastTo, Copy, Roll
 from tawny.ops.pooling import (
     AvgPool,
@@ -46,7 +49,8 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.shape import broadcast_strides
+from tawny.ops.sorting import SearchSorted, Sort
+from tawny.shape import broadcast_strides, size
 
 # -------------------------------------------------- elementwise ops, reductions and groups
 
@@ -74,10 +78,24 @@ def single(
     op: Op, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
 ) -> GpuKernel | None:
     """An op alone, as a body of one step."""
-    given = tuple([(m.shape, m.dtype) for m in operands])
     (result,) = results
+    if not size(result.shape):
+        return GpuKernel(())
+    if isinstance(op, (ArgMax, ArgMin)) and op.axis is None:
+        operands = [flat for m in operands if (flat := _flat(m)) is not None]
+        op = type(op)(0, keepdims=False)
+        if not operands:
+            return None
+    given = tuple([(m.shape, m.dtype) for m in operands])
     step = BodyStep(op, tuple(range(len(given))), result.shape, result.dtype)
     return body_kernel(Body.of(given, (step,), (len(given),)), operands, results)
+
+
+def _flat(array: DeviceArray) -> DeviceArray | None:
+    """An array as one row; None where its elements are not side by side."""
+    if not array.contiguous:
+        return None
+    return DeviceArray((size(array.shape),), (int(array.dtype.itemsize),), array.dtype)
 
 
 @gpu_rule(Group)
@@ -206,3 +224,42 @@ def draw(op: Draw, operands: Sequence[DeviceArray], results: Sequence[DeviceArra
     assert not operands
     key = stream_key(op.seed, op.stream)
     return draw_kernel(results[0], key, is_normal=isinstance(op, Normal))
+
+
+# ------------------------------------------------------------------------- sorting
+
+
+@gpu_rule(Sort, ArgSort)
+def sort(
+    op: Sort | ArgSort, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Elements in order, or where they were."""
+    (x,), (result,), places = operands, results, isinstance(op, ArgSort)
+    return sort_kernel(x, op.axis, result, places=places, descending=op.descending)
+
+
+@gpu_rule(SearchSorted)
+def search(
+    op: SearchSorted, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """Where elements belong in a sorted row."""
+    x, wanted = operands
+    return search_kernel(x, wanted, results[0], right=op.right)
+
+
+@gpu_rule(CheckedIndices)
+def checked_indices(
+    op: CheckedIndices, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> GpuKernel | None:
+    """A copy, once all are known to lie within."""
+    (x,), (result,) = operands, results
+    copied = single(Copy(), operands, results)
+    if copied is None or x.dtype != result.dtype:
+        return None
+    unsigned = DeviceArray(x.shape, x.strides, UNSIGNED[x.dtype.itemsize])
+    indices = Indices.of("places", [unsigned], [op.count], [0])
+    return copied._replace(checks=(check_launch(indices, 0),) if size(x.shape) else ())
+
+
+UNSIGNED: Final = {d.itemsize: d for d in (dt.UINT8, dt.UINT16, dt.UINT32, dt.UINT64)}
+"""What tells negative integers as great ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, final
@@ -87,11 +88,20 @@ class OpenClDriver:
     def __init__(self, opencl: Any, device: Any, number: int) -> None:
         self._opencl, self._device, self._number = opencl, device, number
         self._context = opencl.Context([device])
-        self._queue = opencl.CommandQueue(self._context)
+        self._own_queue, self._process = opencl.CommandQueue(self._context), os.getpid()
         self._options = CAUTIOUS.get(device.platform.name, [])
         self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
         self._lock = fork_safe_lock()
         self._next_address = ADDRESS_GAP
+
+    @property
+    def _queue(self) -> Any:
+        """The queue, for the process that opened the device."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "opencl: a forked process cannot use its parent's device: start a new process"
+            )
+        return self._own_queue
 
     @property
     def label(self) -> str:
