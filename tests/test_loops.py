@@ -17,6 +17,7 @@ import tawny.numpy as tnp
 from graph_fuzz import opened
 from loop_programs import LAZY, PLAIN, PROGRAMS, LoopProgram, RandomLoops, values_of
 from poisoned import Poisoned
+from tawny.engine.cpu import loops, table
 from tawny.graph.files import from_bytes
 from tawny.node import toposort
 from tawny.ops.loops import ScanLoop
@@ -464,6 +465,33 @@ def test_arrays_without_variables_are_computed_when_they_are_asked_for() -> None
     assert (int(last[0]), float(last[1])) == (200_000, 2.0)
     sums = tw.scan(lambda c, r: (c + r, c), 0.0, np.ones(50_000))[1]
     assert float(sums[-1]) == 49_999
+
+
+def test_a_loop_that_takes_long_goes_on_where_it_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its draws, in the middle of several runs, and after a failure."""
+    monkeypatch.setattr(loops, "steps_at_once", lambda node: 7)
+    monkeypatch.setattr(table, "steps_at_once", lambda node: 7)
+    state, places = tw.var("state", (3,)), tw.var("places", (40,), "int64")
+    numbers = tw.var("numbers", (5,))
+
+    def step(c: Any) -> Any:
+        i, a, n = c
+        with tw.random.local_seed(6):
+            return i + 1, a * 0.5 + tw.random.normal(shape=(3,)), n + numbers[places[i]]
+
+    _, last, total = tw.while_loop(lambda c: c[0] < 40, step, (0, state, 0.0))
+    graph = tw.Graph([places, numbers], [total * 1, last], updates={state: last + 1})
+    programs = [graph.compile(engine=engine) for engine in ("cpu", "reference")]
+    assert "by NumPy" not in str(programs[0].plan)
+    for program in programs:
+        program.set(state=np.zeros(3), places=np.arange(40) % 5, numbers=np.arange(5.0))
+    found, wanted = (program.run(steps=4) for program in programs)
+    for got, one in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, one, rtol=1e-12)
+    np.testing.assert_allclose(programs[0].state["state"], programs[1].state["state"], rtol=1e-12)
+    with pytest.raises(IndexError, match=r"99.*test_loops\.py"):
+        programs[0](places=np.where(np.arange(40) == 20, 99, 1))
+    assert float(programs[0](places=np.ones(40, "int64"))[0]) == 40
 
 
 NEVER_ENDS = """

@@ -79,7 +79,8 @@ class CpuExecutable(HostMemory):
         soon enough.
         """
         route = self._routes.get(id(positions))
-        if route is None or (self._parallel and not self._pool.started):
+        is_waiting = self._parallel and not self._pool.started
+        if route is None or is_waiting or self._table.pauses:
             route = self._ready(positions)
         self._turns[1] = draw
         if route.before:
@@ -117,6 +118,8 @@ class CpuExecutable(HostMemory):
 
     def _ready(self, positions: Sequence[int]) -> Route:
         """All that must be there before the positions are run, and how they are."""
+        if self._table.pauses:  # an earlier run may have been interrupted there
+            self._table.pauses.begin_anew()
         if self._parallel and not self._pool.started:
             self._pool.start()
         return self._routes.get(id(positions)) or self._route(positions)
@@ -160,10 +163,22 @@ class CpuExecutable(HostMemory):
     def _after_failure(self, segment: NativeSegment, ran: int, draw: int) -> int:
         """Let NumPy compute a step whose kernel failed, or say why it cannot; where to go on."""
         entry = int(segment.entries[ran])
+        if self._table.pauses.has(entry) and self._go_on(entry):
+            return ran + 1
         position = self._table.clear_failure(entry)
         with np.errstate(all="ignore"):
             step_thunk(self, position)(draw)
         return ran + self._table.entries(position).stop - entry
+
+    def _go_on(self, entry: int) -> bool:
+        """Whether a loop that takes long came to its end; meanwhile Python can be interrupted."""
+        self._table.pauses.go_on(entry)
+        segment = self._segment([entry])
+        segment.call[TURNS] = 0
+        try:
+            return self._listen(segment.address) == segment.length
+        finally:
+            self._table.pauses.begin_anew()
 
     def _move(self, index: int, array: Value) -> None:
         super()._move(index, array)

@@ -10,20 +10,24 @@ import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import interpreter_address
 from tawny.engine.cpu.kernels.control import (
+    AT,
     BRANCH_CELLS,
     CARRY_CELLS,
     CURRENT,
     GOES_ON,
     HEADER,
+    MOST_AT_ONCE,
     NEXT,
+    PAUSED,
     PLACE,
     ROW,
     STREAM_CELLS,
     SWITCH_HEADER,
 )
-from tawny.engine.cpu.loops import FLAG_OFFSET, NativeLoop, carry_results
+from tawny.engine.cpu.loops import ENDLESS, FLAG_OFFSET, NativeLoop, carry_results
 from tawny.op import nbytes
 from tawny.ops.loops import ScanLoop, WhileLoop
+from tawny.unique import Unique
 
 P = TypeVar("P")
 
@@ -50,9 +54,6 @@ class BodyTable(Protocol):
 LINK: Final = 3
 """Cells of a link."""
 
-ENDLESS: Final = 2**62
-"""The most steps of a loop that says itself when it ends."""
-
 _TRUE: Final = np.ones(1, np.int8)
 
 
@@ -63,10 +64,12 @@ def loop_cells(
     operands: Sequence[P],
     results: Sequence[P],
     room: int,
+    most_at_once: int,
 ) -> list[int | P]:
     """The cells of a loop's row but for the last two: the number of the run, whether it failed.
 
-    `operands` and `results` are their places; `room` is the address of the scratch memory.
+    `operands` and `results` are their places; `room` is the address of the scratch memory.  A call
+    makes no more steps than `most_at_once`.
     """
     graph, own = op.bodies()[0], room + plan.offsets[0]
     true = address_of(_TRUE)
@@ -110,7 +113,7 @@ def loop_cells(
     whole = HEADER + len(records) + len(fixed) + len(moving) + len(draws)
     call = body.make_call()
     head = [interpreter_address(), call, body.stop, length, int(reverse), own, begins, goes_on]
-    return [*head, *counts, whole + 1, *records, *fixed, *moving, *draws]
+    return [*head, most_at_once, 0, *counts, whole + 1, *records, *fixed, *moving, *draws]
 
 
 def switch_cells(
@@ -137,6 +140,47 @@ def switch_cells(
     last = place + len(rest) + 1
     head: list[int | P] = [interpreter_address(), len(bodies), index, last]
     return [*head, *branches, *given, *results, *rest]
+
+
+class Pause(NamedTuple):
+    """A loop that pauses: its row, the cell where it says so, and after how many steps it does."""
+
+    row: int
+    status: int
+    most: int
+
+
+class Pauses(Unique):
+    """The loops of a table that pause, so that Python can be interrupted, by their entries."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Pause] = {}
+        self.cells = np.zeros(0, np.int64)
+        """The cells of all rows."""
+
+    def add(self, entry: int, row: int, status: int, most: int) -> None:
+        """Note a loop."""
+        self._found[entry] = Pause(row, status, most)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def has(self, entry: int) -> bool:
+        """Whether a loop that was called is not over."""
+        found = self._found.get(entry)
+        return found is not None and bool(self.cells[found.status] == PAUSED)
+
+    def go_on(self, entry: int) -> None:
+        """Let the next call of a loop that is not over make all other steps."""
+        found = self._found[entry]
+        self.cells[found.status] = 0
+        self.cells[found.row + MOST_AT_ONCE] = ENDLESS
+
+    def begin_anew(self) -> None:
+        """Let the next calls of all loops begin with the first step."""
+        for row, status, most in self._found.values():
+            self.cells[[row + AT, status]] = 0
+            self.cells[row + MOST_AT_ONCE] = most
 
 
 class _Links:

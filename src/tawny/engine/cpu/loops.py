@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from tawny.engine.cpu import bands
 from tawny.engine.cpu.kernel_table import kernel_alone
 from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
+from tawny.engine.cpu.stopping import PIECE_SECONDS
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views
 from tawny.engine.lowering import (
@@ -18,6 +19,7 @@ from tawny.engine.lowering import (
     is_leaf,
     lower,
     result_of,
+    seconds,
     with_constraints,
     with_scratch,
 )
@@ -238,6 +240,18 @@ def is_endless(node: Node) -> bool:
     if isinstance(op, WhileLoop):
         return True
     return isinstance(op, BodyOp) and any(is_endless(n) for b in op.bodies() for n in b.steps)
+
+
+ENDLESS: Final = 2**62
+"""The most steps of a loop that says itself when it ends."""
+
+
+def steps_at_once(node: Node) -> int:
+    """How many steps a loop may make until Python can be interrupted; ENDLESS for all."""
+    op = node.op
+    if not isinstance(op, WhileLoop) or any(map(is_endless, op.body.steps)):
+        return ENDLESS
+    return max(1, int(op.times() * PIECE_SECONDS / seconds(node)))
 
 
 def steps_of(node: Node, threads: int) -> Iterator[Node]:

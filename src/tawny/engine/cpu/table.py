@@ -18,8 +18,8 @@ from tawny.engine.cpu.kernel_table import Kernel, Preparation, kernel_for
 from tawny.engine.cpu.kernels.control import loop_library, switch_library
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
-from tawny.engine.cpu.loop_rows import CellOf, loop_cells, switch_cells
-from tawny.engine.cpu.loops import is_endless, loop_plan
+from tawny.engine.cpu.loop_rows import CellOf, Pauses, loop_cells, switch_cells
+from tawny.engine.cpu.loops import ENDLESS, is_endless, loop_plan, steps_at_once
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
@@ -100,6 +100,8 @@ class Table(Unique):
         """Tables whose entries are among these: they own what is called."""
         self._copying: list[object] = []
         """Code that copies, which is called too."""
+        self._is_inner = beside is not None
+        self.pauses = Pauses()
         self._told: Cells = np.zeros(1, np.int64) if beside is None else beside._told
         self.stop = address(self._told)
         """Where steps that take long are told to stop."""
@@ -113,6 +115,7 @@ class Table(Unique):
         self.parallel = any(entry.threads for entry in self._entries)
         self.parallel |= any(table.parallel for table in self._taken)
         self._cells = np.array(self._row, np.int64)
+        self.pauses.cells = self._cells
         for cell, row in self._inner:
             self._cells[cell] = address(self._cells) + row * _CELL
         self._table = self._entry_cells()
@@ -169,7 +172,17 @@ class Table(Unique):
         """Whether the step at a position is long enough to be made stoppable."""
         step = self._task.layout.sequence[position]
         lowered = self._task.lowered
-        return lowered.problem.steps[step].seconds > LONG_SECONDS or is_endless(lowered.steps[step])
+        node = lowered.steps[step]
+        if is_endless(node):
+            return self._most_at_once(node) == ENDLESS
+        return lowered.problem.steps[step].seconds > LONG_SECONDS
+
+    def _most_at_once(self, node: Node) -> int:
+        """How many steps a loop may make until Python can be interrupted; ENDLESS for all.
+
+        Only a loop that is a step of a program can be gone on with.
+        """
+        return ENDLESS if self._is_inner else steps_at_once(node)
 
     def _add_position(self, position: int) -> range:
         """Add the rows and the entries of a position; none where it has no kernel."""
@@ -345,7 +358,10 @@ class Table(Unique):
         start, op = len(self._row), node.op
         if isinstance(op, (ScanLoop, WhileLoop)):
             kernel = loop_library().address("loop")
-            cells = loop_cells(op, plan, bodies[0], given, made, room)
+            most = self._most_at_once(node)
+            cells = loop_cells(op, plan, bodies[0], given, made, room, most)
+            if most != ENDLESS:
+                self.pauses.add(len(self._entries), start, start + len(cells) + 1, most)
         else:
             kernel = switch_library().address("switch")
             cells = switch_cells(bodies, given, made)

@@ -14,18 +14,22 @@ from tawny.engine.llvm.ir.builder import I8, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
 
-RUN, CALL, STOP, LENGTH, REVERSE, PLACE, BEGINS, GOES_ON = range(8)
-CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(8, 15)
+RUN, CALL, STOP, LENGTH, REVERSE, PLACE, BEGINS, GOES_ON, MOST_AT_ONCE, AT = range(10)
+CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(10, 17)
 """Cells of a loop's row.
 
 The interpreter and the call of the body; where is told to stop; how many steps at most, whether
 from the last to the first, and the memory of a step's place; where it is said whether there is a
-first step, and after each whether there is another; how many records of each kind follow, and which
-cell is the last.
+first step, and after each whether there is another; how many steps one call makes at most, and how
+many earlier calls have made of those that are not over; how many records of each kind follow, and
+which cell is the last.
 """
 
-HEADER: Final = 15
+HEADER: Final = 17
 """The first cell of the first record."""
+
+PAUSED: Final = 2
+"""What a loop that is not over says in place of 1 for failure."""
 
 FIRST, HOME, OTHER, NBYTES, CURRENT, NEXT = range(6)
 """Cells of a carry: its first value, where the last belongs, a second place, which is the first one
@@ -115,16 +119,26 @@ class _LoopWriter(_BodyWriter):
     def write(self) -> None:
         """All steps, one after the other."""
         f = self.f
-        with f.loop(0, self.counts[CARRIES]) as loop:
+        made = f.cell(self.row, AT)
+        with f.when(made.equals(0)), f.loop(0, self.counts[CARRIES]) as loop:
             self._begin(self._record(self.carries, loop.index, CARRY_CELLS))
         self._link(self.fixed, self.counts[FIXED])
-        begins = self._is_true(BEGINS) & (self.length > 0)
-        with f.when(begins), f.repeat(f.constant(I64, 0)) as steps:
-            (index,) = steps.carried
-            self._step(index)
-            with f.loop(0, self.counts[CARRIES]) as carry:
-                self._turn(self._record(self.carries, carry.index, CARRY_CELLS))
-            steps.again(self._is_true(GOES_ON) & (index + 1 < self.length), index + 1)
+        limit = f.minimum(self.length, made + f.cell(self.row, MOST_AT_ONCE))
+        begins = (self._is_true(BEGINS) | made.differs(0)) & (self.length > 0)
+        with f.when(begins):
+            with f.repeat(made, f.constant(I64, 0)) as steps:
+                index, _ = steps.carried
+                self._step(index)
+                with f.loop(0, self.counts[CARRIES]) as carry:
+                    self._turn(self._record(self.carries, carry.index, CARRY_CELLS))
+                goes_on = self._is_true(GOES_ON) & (index + 1 < self.length)
+                left = f.select(goes_on, f.constant(I64, 1), 0)
+                steps.again(goes_on & (index + 1 < limit), index + 1, left)
+            done, left = steps.carried
+            with f.when(left.differs(0)):
+                self._pause(done)
+                f.return_()
+        self._forget()
         with f.loop(0, self.counts[CARRIES]) as loop:
             self._end(self._record(self.carries, loop.index, CARRY_CELLS))
 
@@ -136,6 +150,7 @@ class _LoopWriter(_BodyWriter):
         """One step, unless it is told to stop."""
         f, row = self.f, self.row
         with f.when(f.load_atomic(I64, f.cell(row, STOP, PTR), "monotonic").differs(0)):
+            self._forget()
             f.return_()
         reverse = f.cell(row, REVERSE).differs(0)
         place = f.select(reverse, self.length - 1 - index, index)
@@ -149,6 +164,19 @@ class _LoopWriter(_BodyWriter):
             number = scramble(scramble(f.load(I64, self.draw)) + place + 1)
             self._number_draws(self.draws, self.counts[DRAWS], number)
         self._run(self.call)
+
+    def _pause(self, made: Value) -> None:
+        """Say that the loop is not over after some steps; another call goes on there."""
+        self.f.store(made, self._at(self.f.constant(I64, AT)))
+        self.f.store(self.f.constant(I64, PAUSED), self.status)
+
+    def _forget(self) -> None:
+        """Let the next call begin with the first step."""
+        self.f.store(self.f.constant(I64, 0), self._at(self.f.constant(I64, AT)))
+
+    def _fail(self, call: Value, ran: Value) -> None:
+        self._forget()
+        super()._fail(call, ran)
 
     def _record(self, first: Value, index: Value, cells: int) -> Value:
         return self._at(first + index * cells)
