@@ -11,6 +11,7 @@ import tawny as tw
 import tawny.eager as eager
 import tawny.numpy as tnp
 from batch_cases import COUNT, NodeCase, node_cases
+from random_graphs import assert_close, evaluated, graph_of
 from tawny.array import wrap
 from tawny.autodiff import batching
 from tawny.engine.reference import run
@@ -135,6 +136,44 @@ def test_programs_of_ops_on_batches_are_those_of_a_loop() -> None:
             values = graph.compile()(*given.values())
         for case, got in zip(some, values, strict=True):
             case.check(got)
+
+
+def test_random_graphs_on_batches_are_those_of_a_loop() -> None:
+    for seed in range(300):
+        graph = graph_of(seed, 3 + seed % 25, smooth=seed % 2 == 0, impure=False)
+        variables = list(graph.feeds)
+        feeds: dict[Node, Any] = {}
+        batches: dict[Node, Node] = {}
+        for i, v in enumerate(variables):
+            value = graph.feeds[v]
+            if i and seed % 3 == 0:
+                feeds[v] = value
+                continue
+            rows = [_other(value, k) for k in range(COUNT)]
+            batches[v] = variable(None, (COUNT, *v.shape), v.dtype)
+            feeds[batches[v]] = np.stack(rows)
+        if not batches:
+            continue
+        try:
+            loop = [
+                evaluated(
+                    graph.outputs,
+                    {v: feeds[batches[v]][k] if v in batches else feeds[v] for v in variables},
+                )
+                for k in range(COUNT)
+            ]
+        except (ValueError, OverflowError):  # indices of another example are outside
+            continue
+        got = evaluated(batching.batch(list(graph.outputs), batches), feeds)
+        assert_close(got, [np.stack(rows) for rows in zip(*loop, strict=True)])
+
+
+def _other(x: np.ndarray, k: int) -> np.ndarray:
+    """The value of another example: scaled, or the same integers in another order."""
+    if x.dtype.kind in "fc":
+        with np.errstate(all="ignore"):
+            return (x * (1 + k / 64)).astype(x.dtype)
+    return np.roll(x, k, axis=-1) if x.ndim else x
 
 
 # ------------------------------------------------------------------------- axes

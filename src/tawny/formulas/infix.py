@@ -13,11 +13,11 @@ from tawny import dtype as dt
 from tawny import numpy as names
 from tawny.array import lift
 from tawny.bad_calls import explain_bad_calls
-from tawny.formulas.form import ATOM, Form, Text, call, left_binary
+from tawny.formulas.form import ATOM, HIDDEN, Form, Text, call, left_binary
 from tawny.formulas.formula import Formula, write
 from tawny.node import Node, Part
 from tawny.op import Elementwise, Op
-from tawny.ops.creation import Arange, Cast, Eye
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.cumulative import Cumulative
 from tawny.ops.delay import LazyPrint, UserFunction
 from tawny.ops.einsum import Einsum
@@ -181,6 +181,17 @@ def _arange(op: Arange, node: Node) -> Form:
     return Form(f"arange({bounds}, dtype={dtype_text(op.dtype)})")
 
 
+def _linspace(op: Linspace, node: Node) -> Form:
+    options = [str(op.length), *([] if op.endpoint else ["endpoint=False"])]
+    return call("linspace", 2, *options, f"dtype={dtype_text(op.dtype)}")
+
+
+def _pad(op: Pad, node: Node) -> Form:
+    if not op.widths:
+        return HIDDEN
+    return Form(f"pad(#0, {op.widths}, constant_values=#1)")
+
+
 def _eye(op: Eye, node: Node) -> Form:
     options = [f"k={op.offset}"] if op.offset else []
     return Form(f"eye({', '.join([str(op.rows), str(op.columns), *options])})")
@@ -221,7 +232,8 @@ SPECIAL: Final[Mapping[type[Op], Special]] = {
     Einsum: lambda op, node: Form(
         f"einsum('{op.subscripts}', {', '.join(f'#{i}' for i in range(len(node.inputs)))})"
     ),
-    Pad: lambda op, node: Form(f"pad(#0, {op.widths}, constant_values=#1)"),
+    Linspace: _linspace,
+    Pad: _pad,
     Tile: lambda op, node: call("tile", 1, str(op.repetitions)),
     Repeat: lambda op, node: call("repeat", 1, str(op.repeats), f"axis={op.axis}"),
     FFT: lambda op, node: call(
@@ -312,7 +324,9 @@ class Infix:
             return None
         if not node.shape:
             return _scalar_literal(node, beside)
-        kind = "" if node.dtype in _DEFAULTS and value.size else f", dtype={dtype_text(node.dtype)}"
+        if not value.size:
+            return Text(f"zeros({node.shape}, dtype={dtype_text(node.dtype)})")
+        kind = "" if node.dtype in _DEFAULTS else f", dtype={dtype_text(node.dtype)}"
         return Text(f"array({_nested_lists(value)}{kind})")
 
     def name(self, name: str) -> str:
