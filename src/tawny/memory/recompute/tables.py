@@ -36,12 +36,15 @@ class RecomputeTables:
     in_place_pairs: tuple[tuple[tuple[int, int], ...], ...]
     """For each step the (read root, written root) pairs that may share memory."""
     scratch: tuple[int, ...]
+    """For each step the bytes it needs while it runs."""
     bytes_written: tuple[int, ...]
     """For each step its scratch and the bytes of the roots it makes."""
     seconds: tuple[float, ...]
+    """For each step the estimated time."""
     repeatable: tuple[bool, ...]
     """For each step whether it may run again."""
     kept: frozenset[int]
+    """Roots that hold a kept value."""
     droppable: tuple[bool, ...]
     """For each root whether dropping it frees bytes and its step may run again."""
     anchors: tuple[int, ...]

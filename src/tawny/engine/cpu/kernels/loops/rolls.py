@@ -5,7 +5,7 @@
 goes row by row.  A read that is rolled along an outer axis has another row; its address moves from
 row to row, and goes back where the axis begins again.  One that is rolled along the row is read
 where it lies, in pieces of the row without its seam; around a seam a few elements are brought side
-by side in a buffer.
+by side in a buffer.  `span` and `shape` are those of all loops, as `common` describes them.
 
 Parameters after the number of elements: the length of a row, the number of outer axes, their sizes;
 for each read its strides and its shifts along the outer axes, its stride and its shift along a row.

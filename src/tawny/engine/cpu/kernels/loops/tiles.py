@@ -4,7 +4,8 @@
 
 goes by strips of a few rows, and in each by tiles of a few columns.  Reads whose rows do not lie as
 runs are copied to a buffer, tile by tile; then each row of the tile is computed.  Rows of a strip
-are neighbours along the last outer axis, along which those reads have small strides.
+are neighbours along the last outer axis, along which those reads have small strides.  `span` and
+`shape` are those of all loops, as `common` describes them.
 
 Parameters after the number of elements: the length of a row, the number of outer axes, their sizes;
 for each read its strides along the outer axes and along a row; the results' strides along the outer
