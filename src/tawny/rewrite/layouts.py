@@ -56,8 +56,8 @@ def _beneath(source: Node, result: Shape, axes: Axes) -> Node | None:
         return source.inputs[0] if len(source.shape) == len(axes) else None
     if size(source.shape) == 1:
         return source
-    if not source.known and size(source.shape) * 4 > size(result):
-        return None
+    if not source.known and max(size(source.shape), 1) * 4 > size(result):
+        return None  # arrays without elements too: of two, each would be moved for the other
     shape = (*(1,) * (len(axes) - len(source.shape)), *source.shape)
     return transpose_node(reshape_to(source, shape), _inverse(axes))
 
