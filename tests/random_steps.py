@@ -209,8 +209,11 @@ def step_product(b: Builder) -> Array:
 
 
 def step_einsum(b: Builder) -> Array:
+    """Axes of size 1 stretch."""
     x = b.choice([a for a in b.pool if a.ndim == 2])
-    return tnp.einsum(b.choice(("ij->ji", "ij->i", "ij,ij->", "ij,kj->ik")), *([x] * 2))
+    subscripts = b.choice(("ij->ji", "ij->i", "ij,ij->", "ij,ij->ij", "ij,kj->ik", "ij,ik->jk"))
+    operands = x, b.choice((x, x[:1], x[:, :1]))
+    return tnp.einsum(subscripts, *operands[: subscripts.count(",") + 1])
 
 
 def step_solve(b: Builder) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -276,3 +277,17 @@ def test_a_machine_without_a_gpu_says_so() -> None:
 
 def test_all_dtypes_are_known_to_the_tables() -> None:
     assert set(map(np.dtype, DTYPES)) <= set(dt.DTYPES)
+
+
+@needs_device
+def test_remarks_of_the_devices_compiler_are_not_passed_on() -> None:
+    """Generated code compares numbers with themselves, which compilers remark on."""
+    x = tw.var("x", (37,), "int32")
+    flags = x > 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = tw.Graph([x], [x != x, flags < flags, flags <= flags]).compile(engine="opencl")
+    first, second, third = program(np.arange(37, dtype="int32"))
+    assert not first.any()
+    assert not second.any()
+    assert third.all()

@@ -27,6 +27,9 @@ CAUTIOUS: Final = {"Portable Computing Language": ["-cl-opt-disable"]}
 """Options for the compilers of some platforms, but for kernels that run long: PoCL's gives powers
 of negative numbers without their sign where it optimises (3.1, LLVM 15), and takes longer."""
 
+QUIET: Final = "-w"
+"""The option for no warnings: pyopencl passes a compiler's remarks about generated code to users."""
+
 ADDRESS_GAP: Final = 4096
 """Addresses of buffers are multiples of this, which is one at which any value may begin."""
 
@@ -195,7 +198,7 @@ class OpenClDriver:
         for number, code in enumerate(codes):
             code.write(module, f"kernel{number}", code.structure)
         program = self._opencl.Program(self._context, opencl_source(module.text()))
-        program.build(options)
+        program.build([QUIET, *options])
         for number, code in enumerate(codes):
             self._functions[code] = self._opencl.Kernel(program, f"kernel{number}")
 
