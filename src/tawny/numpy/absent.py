@@ -114,8 +114,6 @@ ABSENT: Final[dict[str, str]] = {
 _ASARRAY: Final = "use tawny.numpy.asarray, whose arrays are lazy, or NumPy's arrays as they are"
 _KEYLESS: Final = "draws need no keys: tw.random.seed(n) makes them repeatable"
 _SPARED: Final = "write nothing: derivatives are computed only where they are asked for"
-_LOOP: Final = "use tw.fori_loop or tw.scan, or write a Python loop over values"
-_BRANCH: Final = "use np.where, or np.select of several"
 _BATCH: Final = "use tw.vmap"
 _ENGINE: Final = "name the engine: graph.compile(engine='cuda'), tw.jit(f, engine='cuda')"
 _PYTHONS: Final = "use Python's own {0}: dtype={0}"
@@ -129,7 +127,6 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "autograd": "use tw.grad(function), or tw.gradients(y, [x])",
         "block_until_ready": "use x.numpy(), which computes",
         "compile": "use tw.jit(function), or tw.Graph(inputs, outputs).compile()",
-        "cond": _BRANCH,
         "cuda": _ENGINE,
         "custom_gradient": "use tw.custom_vjp",
         "device": _ENGINE,
@@ -140,7 +137,7 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "function": "use tw.jit",
         "inference_mode": _SPARED,
         "jnp": "write import tawny.numpy as np",
-        "lax": "use Python loops, np.where, and the functions of tawny.numpy",
+        "lax": "use tw.scan, tw.cond, tw.while_loop, and the functions of tawny.numpy",
         "make_jaxpr": "use tw.Graph(inputs, outputs).trace()",
         "manual_seed": "use tw.random.seed(n)",
         "no_grad": _SPARED,
@@ -152,11 +149,9 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "set_default_device": _ENGINE,
         "set_grad_enabled": _SPARED,
         "set_num_threads": "write tw.config.threads = n",
-        "switch": _BRANCH,
         "tensor": _ASARRAY,
         "value_and_gradient": "use tw.value_and_grad",
         "vectorize": _BATCH,
-        "while_loop": _LOOP,
     },
     "tawny.numpy": {
         "Inf": "use np.inf",

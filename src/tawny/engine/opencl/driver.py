@@ -28,7 +28,7 @@ CAUTIOUS: Final = {"Portable Computing Language": ["-cl-opt-disable"]}
 of negative numbers without their sign where it optimises (3.1, LLVM 15), and takes longer."""
 
 QUIET: Final = "-w"
-"""The option for no warnings: pyopencl passes a compiler's remarks about generated code to users."""
+"""The option for no warnings: pyopencl shows users a compiler's remarks on generated code."""
 
 ADDRESS_GAP: Final = 4096
 """Addresses of buffers are multiples of this, which is one at which any value may begin."""
