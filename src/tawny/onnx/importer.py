@@ -84,6 +84,19 @@ class Importer:
         made = self._graph(graph, frame)
         return dict(zip(graph.outputs, made, strict=True))
 
+    def is_supported(self, node: NodeOfFile) -> bool:
+        """Whether a node's operator has a meaning here; graphs inside it are not looked at."""
+        if (node.domain, node.op, node.overload) in self._model.functions:
+            return True
+        if (node.domain, node.op) in OPERATORS:
+            return True
+        defs = onnx_package("onnx.load").defs
+        try:
+            schema = defs.get_schema(node.op, self._model.opsets.get(node.domain, 1), node.domain)
+        except defs.SchemaError:
+            return False
+        return bool(schema.has_function or schema.has_context_dependent_function)
+
     # ------------------------------------------------------------------- graphs
 
     def _graph(self, graph: GraphRecord, frame: Frame) -> tuple[FlowValue, ...]:

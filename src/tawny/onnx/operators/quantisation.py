@@ -12,7 +12,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import FLOAT32, FLOAT64, INT32, UINT8, DType
+from tawny.dtype import FLOAT32, INT32, UINT8, DType
 from tawny.onnx.call import NodeCall
 from tawny.onnx.element_types import UnsupportedTypeError, element_dtype
 from tawny.onnx.operators.windows import channels_first, convolve
@@ -109,14 +109,9 @@ def centre(call: NodeCall, x: Array, zero: Array | None, axis: int) -> Array:
     return whole - shift
 
 
-def exact_dtype(terms: int) -> DType:
-    """The floating dtype in which sums of this many products of bytes are exact."""
-    return FLOAT32 if terms * 255 * 255 < MOST_EXACT else FLOAT64
-
-
 def matmul_exact(x: Array, y: Array) -> Array:
     """The product of two arrays of small integers, as 32-bit integers."""
-    dtype = exact_dtype(x.shape[-1])
+    dtype = FLOAT32 if x.shape[-1] * 255 * 255 < MOST_EXACT else INT32
     return np.matmul(x.astype(dtype), y.astype(dtype)).astype(INT32)
 
 
@@ -155,8 +150,7 @@ def requantise(sums: Array, ratio: Array, zero: Array) -> Array:
 
 def convolve_exact(call: NodeCall, x: Array, kernel: Array) -> Array:
     """The convolution of small integers, as 32-bit integers; channels last."""
-    dtype = exact_dtype(prod(kernel.shape[1:]))
-    return convolve(call, x.astype(dtype), kernel.astype(dtype)).astype(INT32)
+    return convolve(call, x.astype(INT32), kernel.astype(INT32))
 
 
 @operator("ConvInteger")

@@ -1,0 +1,1 @@
+"""How ops are said in ONNX: primitives of elements, and ops with attributes."""
