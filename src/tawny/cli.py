@@ -24,6 +24,7 @@ from tawny.engine.protocol import Device
 from tawny.graph.report import page
 
 PACKAGE: Final = "tawny"
+FILE_COMMANDS: Final = ("inspect", "run", "optimise")
 NETWORKS: Final = 'InceptionV3, ResNet50, "MNIST training", "Mask R-CNN"'
 """What can be measured, as it is written in a shell."""
 
@@ -46,11 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     view.add_argument("--graph", action="store_true", help="the graph alone, which is not planned")
     _add_profile(commands)
+    _add_file_commands(commands)
     given = parser.parse_args(arguments)
     if given.command == "profile":
         command = importlib.import_module("tawny.profile_command")
         measured: int = command.profile(given)
         return measured
+    if given.command in FILE_COMMANDS:
+        files = importlib.import_module("tawny.file_commands")
+        answered: int = files.answer(given)
+        return answered
     if given.command == "view":
         return _view(given.file, given.output, compiled=not given.graph)
     if given.command == "bench":
@@ -63,6 +69,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _add_file_commands(commands: Any) -> None:
+    """Let the parser know what is done with files of models."""
+    inspect = commands.add_parser("inspect", help="say what a model is made of, and what it takes")
+    run = commands.add_parser("run", help="run a model on arrays of files")
+    less = commands.add_parser("optimise", help="write a model that computes the same with less")
+    for command in (inspect, run, less):
+        command.add_argument("file", type=Path, metavar="FILE", help="an ONNX or a graph file")
+        command.add_argument(
+            "--shape",
+            action="append",
+            default=[],
+            metavar="NAME=SIZES",
+            help="an input's shape, image=1x3x224x224, or an axis' size, batch=1",
+        )
+        command.add_argument("--json", action="store_true", help="say it as JSON")
+    run.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE", help="x=array.npy, each input"
+    )
+    run.add_argument("--output", type=Path, metavar="FILE", help="write the results there: .npz")
+    run.add_argument("--memory", metavar="SIZE", help="a budget, as 50MB")
+    run.add_argument("--threads", type=int, metavar="COUNT", help="threads that work at once")
+    run.add_argument("--engine", default="cpu", help="what runs it; cpu by default")
+    run.add_argument(
+        "--compare", choices=["onnxruntime", "reference"], help="compare the results with these"
+    )
+    less.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    less.add_argument("--explain", action="store_true", help="say which rules were applied")
 
 
 def _add_profile(commands: Any) -> None:
