@@ -195,3 +195,32 @@ def test_batches_of_loops_that_end_at_different_times_and_of_branches() -> None:
     chosen = tw.vmap(lambda i, a: tw.switch(i, [tnp.sin, tnp.cos, lambda a: a * 2], a))
     found = chosen(np.array([2, 0, 7]), values).numpy()
     np.testing.assert_allclose(found, [1.0, np.sin(3.0), 80.0])
+
+
+def test_steps_that_are_computed_again_are_not_kept() -> None:
+    """The carries alone with a checkpoint around a step; around parts of a loop, its square root."""
+    w, x = tw.var("w", (8, 8)), tw.var("x", (400, 8))
+
+    def step(w: Any) -> Function:
+        return lambda h, r: (tnp.tanh(tnp.sin(h @ w) @ w + r), None)
+
+    def whole(w: Any) -> Any:
+        return tnp.sum(tw.scan(step(w), tnp.zeros(8), x)[0])
+
+    def stepwise(w: Any) -> Any:
+        return tnp.sum(tw.scan(tw.checkpoint(step(w)), tnp.zeros(8), x)[0])
+
+    def in_parts(w: Any) -> Any:
+        part = tw.checkpoint(lambda h, rows: tw.scan(step(w), h, rows)[0])
+        parts = x.reshape(20, 20, 8)
+        return tnp.sum(tw.scan(lambda h, rows: (part(h, rows), None), tnp.zeros(8), parts)[0])
+
+    programs = [tw.Graph([w, x], tw.grad(f)(w)).compile() for f in (whole, stepwise, in_parts)]
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(8, 8)) / 4, rng.normal(size=(400, 8))
+    first, *others = [program(*values) for program in programs]
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-9)
+    most, less, least = [program.plan.peak_bytes for program in programs]
+    assert less < 0.6 * most
+    assert least < 0.2 * most

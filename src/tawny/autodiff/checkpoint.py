@@ -36,7 +36,7 @@ def checkpoint(function: Function) -> Function:
         result = function(*args, **kwargs)
         given = [x.node for x in leaves((args, kwargs)) if isinstance(x, Array)]
         arguments = list(dict.fromkeys(given))
-        results = [lift(x, "checkpoint") for x in leaves(result)]
+        results = [lift(x, "checkpoint") for x in leaves(result) if x is not None]
         inner = _nodes_between(results, arguments)
         made = [r for r in results if r in inner]
         if not made:
@@ -46,7 +46,11 @@ def checkpoint(function: Function) -> Function:
         op = Checkpoint(len(made), CheckpointRule(len(made), len(arguments)))
         parts = dict(zip(made, make_parts(op, (*made, *arguments, *besides)), strict=True))
         nodes = iter(results)
-        return map_leaves(lambda _: wrap(parts.get(n := next(nodes), n)), result)
+
+        def mark(x: Any) -> Any:
+            return None if x is None else wrap(parts.get(n := next(nodes), n))
+
+        return map_leaves(mark, result)
 
     return checkpointed
 
