@@ -10,7 +10,7 @@ BENCHMARKS := build memory budget bands optimise gradients cold_start cpu_nets c
 # Tests start many processes: those that read compiled Python take a third of the time to begin.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test lint style types docs bench clean
+.PHONY: setup demo test test-gpu lint style types docs bench clean
 
 setup: $(READY)
 
@@ -25,6 +25,11 @@ demo: setup
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# On a machine with an NVIDIA GPU; without one, all of it is skipped, and it says so.
+test-gpu: setup
+	TAWNY_TEST_DEVICE=cuda $(BIN)/python -m pytest -q -rs -k "gpu or cuda or nvptx" tests
+	TAWNY_TEST_DEVICE=cuda TAWNY_LARGE_TESTS=1 $(BIN)/python -m pytest -q -rs tests/test_gpu_tables.py
 
 lint: setup
 	$(MAKE) --no-print-directory --jobs=2 types style

@@ -5,23 +5,31 @@ An engine gets all of these tests by its name here; the fixture `engine` gives o
 
 from __future__ import annotations
 
-import importlib
+import os
 
 import pytest
 
 from grouping_engine import NAME as GROUPING
+from tawny.engine.protocol import engine_named
+
+DEVICE = os.environ.get("TAWNY_TEST_DEVICE", "opencl")
+"""The engine of a device that is tested: `make test-gpu` says `cuda`."""
 
 
-def has_opencl() -> bool:
-    """Whether an OpenCL device can be used here."""
+def has_device() -> bool:
+    """Whether a device of that engine can be used here."""
     try:
-        importlib.import_module("tawny.engine.opencl").ENGINE.warm_up()
+        engine_named(DEVICE).warm_up()
     except ValueError:
         return False
     return True
 
 
-ENGINES = ("cpu", "reference", GROUPING, *(["opencl"] * has_opencl()))
+needs_device = pytest.mark.skipif(
+    not has_device(), reason=f"no device of engine {DEVICE!r} works here"
+)
+
+ENGINES = ("cpu", "reference", GROUPING, *([DEVICE] * has_device()))
 """`grouping` is known in tests alone: fused groups, run by NumPy."""
 
 BINDING = ("cpu", "reference", GROUPING)

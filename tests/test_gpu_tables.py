@@ -17,12 +17,10 @@ import case_tables
 import tawny as tw
 import tawny.numpy as tnp
 from cases import Case, Failures, assert_same, parts
-from engines import has_opencl
+from engines import DEVICE, needs_device
 from tawny.array import Array
 
 pytestmark = pytest.mark.filterwarnings("ignore:compile. it took")
-
-needs_device = pytest.mark.skipif(not has_opencl(), reason="no OpenCL device works here")
 
 LARGE: Final = bool(os.environ.get("TAWNY_LARGE_TESTS"))
 
@@ -67,5 +65,5 @@ def test_functions_on_a_device_agree_with_their_witnesses(name: str) -> None:
         if not case.needs_values and (LARGE or number % STEP == 0):
             dtypes = case.dtypes if LARGE else [case.dtypes[number // STEP % len(case.dtypes)]]
             with failures.of(f"{case.name}, case {number}"):
-                check_on("opencl", case, dtypes)
+                check_on(DEVICE, case, dtypes)
     failures.raise_all()
