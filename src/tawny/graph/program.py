@@ -539,6 +539,28 @@ class Program:
             finally:
                 self._busy = False
 
+    def _run_in(self, arrays: Sequence[tuple[int, Value]]) -> None:
+        """Let variables, by their numbers, lie in arrays from now on; run everything once.
+
+        Nothing is checked, since it is called again and again with other arrays that lie right:
+        contiguous, of their variables' shapes and dtypes, and none over one that is updated.
+        """
+        with self._lock:
+            if self._busy:
+                raise _reentry_error("run")
+            self._busy = True
+            try:
+                executable = self._compiled.executable
+                executable.bind(arrays)
+                if self._unset:
+                    given = {index for index, _ in arrays}
+                    self._unset -= given
+                    self._bound |= given
+                self._fresh = True
+                self._run(1, True)
+            finally:
+                self._busy = False
+
     def _run(self, steps: int, views: bool) -> Any:
         if self._unset:
             self._check_values("run")

@@ -9,13 +9,12 @@ from typing import Any, Final
 from tawny.errors import type_error
 from tawny.pytorch.library import backends, decomp, partitioners, torch
 from tawny.pytorch.runtime import CompiledGraph, Options
-from tawny.pytorch.splitting import find_missing, note_missing, split
+from tawny.pytorch.splitting import draw_apart, find_missing, note_missing, split
 
 OPTIONS: Final = (
     "assume_finite",
     "disable",
     "enable",
-    "engine",
     "memory",
     "optimise",
     "plan",
@@ -92,6 +91,7 @@ def _check_options(options: Mapping[str, Any]) -> Options:
 
 def build_graph(graph: Any, options: Options) -> Callable[[list[Any]], Any]:
     """A graph of PyTorch's as something to call with a list of arguments."""
+    draw_apart(graph)
     missing = find_missing(graph)
     if not missing:
         return _mark_boxed(CompiledGraph(graph, options))

@@ -44,3 +44,13 @@ RANDOM: Final = frozenset(
 def is_tensor(x: object) -> bool:
     """Whether `x` is a tensor, or stands for one while a program is recorded."""
     return isinstance(x, torch.Tensor)
+
+
+def draw_mask(shape: tuple[int, ...], share: float) -> Any:
+    """Which elements dropout keeps, drawn by PyTorch's generator."""
+    return torch.empty(shape, dtype=torch.bool).bernoulli_(1 - share)
+
+
+def op_name(target: Any) -> str:
+    """The name of an op, with its overload."""
+    return "aten.native_dropout.default" if target is draw_mask else str(target)

@@ -22,7 +22,7 @@ from tawny.pytorch import (
     reductions,
     windows,
 )
-from tawny.pytorch.library import RANDOM, fake_tensor, fx, is_tensor, pytree, torch
+from tawny.pytorch.library import RANDOM, fake_tensor, fx, is_tensor, op_name, pytree, torch
 from tawny.pytorch.table import LOWERINGS, Call, UnsupportedError, own_dtype
 from tawny.shape import Shape
 
@@ -122,7 +122,7 @@ def _value(module: Any, node: Any, values: Mapping[Any, Any]) -> Any:
         return _attribute(module, str(node.target))
     if node.op != "call_function":
         raise UnsupportedError(f"a call of {node.op}")
-    name = str(node.target)
+    name = op_name(node.target)
     if node.target is operator.getitem and not isinstance(args[0], Array):
         return args[0][args[1]]
     size = _SIZES.get(name)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy
 
 import tawny.numpy as np
 from tawny.array import Array, wrap
 from tawny.forking import fork_safe_lock
 from tawny.graph.graph import Graph
-from tawny.node import Node, toposort
+from tawny.graph.program import Program
+from tawny.node import Node, Value, toposort
 from tawny.ops.creation import var
 from tawny.pytorch.library import fx, is_tensor, torch
 from tawny.pytorch.record import check_kind, record, shape_hint, size_hint
@@ -90,8 +95,6 @@ class BoundProgram:
         self._outputs: list[TensorOutput] = []
         self._sources: list[Source] = []
         self._lock = fork_safe_lock()
-        self._addresses: dict[str, int] = {}
-        """Where the tensors lie that variables are bound to."""
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         variables: dict[Node, TensorInput] = {}
         values = record(module, self._enter_inputs(placeholders, args, variables))
@@ -99,6 +102,8 @@ class BoundProgram:
         reached = set(toposort([x.node for x in made.values()]))
         given = {n: x for n, x in variables.items() if n in reached}
         self._inputs = list(given.values())
+        self._addresses = [-1] * len(self._inputs)
+        """Where the tensors lie that the inputs are bound to."""
         graph = None
         if made:
             graph = Graph(map(wrap, given), updates=made, unused="ignore")
@@ -116,7 +121,7 @@ class BoundProgram:
                 values.append(value)
                 continue
             check_kind(value)
-            layout = layout_of(shape_hint(value), _strides(value))
+            layout = _dense(layout_of(shape_hint(value), _strides(value)))
             x = var(node.name, layout.memory_shape, own_dtype(value.dtype))
             variables[x.node] = TensorInput(place, node.name, layout, value.dtype)
             values.append(x if layout.order is None else np.permute_dims(x, layout.back))
@@ -159,8 +164,7 @@ class BoundProgram:
             layout = layout_of(shape, strides)
         else:
             layout = _resize(layout_of(shape_hint(like), _strides(like)), shape)
-        if not layout.dense:
-            layout = _resize(layout._replace(order=None), shape)
+        layout = _dense(layout)
         name = f"{node.name}_result"
         self._outputs.append(TensorOutput(name, layout, like.dtype))
         target = var(name, layout.memory_shape, value.dtype)
@@ -172,31 +176,58 @@ class BoundProgram:
 
     def __call__(self, args: Sequence[Any]) -> Any:
         """The results for these arguments."""
-        made = [torch.empty_strided(o.layout.shape, o.layout.strides, dtype=o.dtype)
-                for o in self._outputs]  # fmt: skip
+        made = [
+            torch.empty_strided(o.layout.shape, o.layout.strides, dtype=o.dtype)
+            for o in self._outputs
+        ]
         if self.program is not None:
             with self._lock:
-                arrays = {i.name: _array(args[i.place], i.layout) for i in self._inputs}
-                for output, tensor in zip(self._outputs, made, strict=True):
-                    arrays[output.name] = _array(tensor, output.layout)
-                self.program.set(arrays, bind=True)
-                self.program.run(views=True)
+                self._run(self.program, args, made)
         results = [source(args, made) for source in self._sources]
         return results[0] if self._single else results
 
+    def _run(self, program: Program, args: Sequence[Any], made: Sequence[Any]) -> None:
+        """Bind what lies elsewhere than in the last call, and run."""
+        addresses, arrays, copies = self._addresses, list[tuple[int, Value]](), list[Any]()
+        for number, given in enumerate(self._inputs):
+            tensor = args[given.place]
+            if tensor.stride() != given.layout.strides or tensor.is_neg() or tensor.is_conj():
+                tensor = _lay_out(tensor, given.layout)
+                copies.append(tensor)
+            address = tensor.data_ptr()
+            if addresses[number] != address:
+                addresses[number] = address
+                arrays.append((number, array_at(address, given.layout, given.dtype)))
+        for number, (output, tensor) in enumerate(
+            zip(self._outputs, made, strict=True), len(self._inputs)
+        ):
+            arrays.append((number, array_at(tensor.data_ptr(), output.layout, output.dtype)))
+        program._run_in(arrays)  # pyright: ignore[reportPrivateUsage]
 
-def _array(tensor: Any, layout: Layout) -> Any:
-    """A tensor's memory as NumPy's array, its axes as they lie; a copy if it lies otherwise."""
-    tensor = tensor.detach()
-    if tensor.is_complex() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    if layout.order is not None:
-        return tensor.permute(layout.order).contiguous().numpy()
-    return tensor.contiguous().numpy()
+
+def array_at(address: int, layout: Layout, dtype: Any) -> Value:
+    """A tensor's memory as an array, its axes as they lie; the array keeps no tensor alive."""
+    shape, kind = layout.memory_shape, own_dtype(dtype)
+    nbytes = math.prod(shape) * kind.itemsize
+    if not nbytes:
+        return numpy.empty(shape, kind)
+    memory: Any = (ctypes.c_char * nbytes).from_address(address)
+    return numpy.ndarray(shape, kind, memory)
+
+
+def _lay_out(tensor: Any, layout: Layout) -> Any:
+    """A copy of a tensor that lies as the program expects it."""
+    copy = torch.empty_strided(layout.shape, layout.strides, dtype=tensor.dtype)
+    return copy.copy_(tensor.detach())
 
 
 def _strides(tensor: Any) -> Shape:
     return tuple(map(size_hint, tensor.stride()))
+
+
+def _dense(layout: Layout) -> Layout:
+    """The layout of a copy without gaps and repetitions."""
+    return layout if layout.dense else _resize(layout._replace(order=None), layout.shape)
 
 
 def _resize(layout: Layout, shape: Shape) -> Layout:

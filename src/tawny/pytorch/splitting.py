@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tawny.pytorch.library import operator_support, partitioner
+from tawny.pytorch.library import draw_mask, op_name, operator_support, partitioner, torch
 from tawny.pytorch.record import Missing, example_input, record
 from tawny.pytorch.table import UnsupportedError
 
@@ -56,10 +56,40 @@ def _example_or_none(node: Any) -> Any:
 def note_missing(missing: Missing) -> None:
     """Say in the log, once for each op, what stays in PyTorch."""
     for node, reason in missing.items():
-        name = str(node.target) if node.op == "call_function" else node.name
+        name = op_name(node.target) if node.op == "call_function" else node.name
         if name not in _NAMED:
             _NAMED.add(name)
             LOG.warning("torch.compile: %s stays in PyTorch: %s", name, reason)
+
+
+def draw_apart(module: Any) -> None:
+    """Let dropout draw its mask by itself, of nothing that is computed; so it cuts no graph.
+
+    The mask is drawn as PyTorch's own dropout draws it, in the same order.
+    """
+    for node in [*module.graph.nodes]:
+        like = node.meta.get("val")
+        if str(node.target) != "aten.native_dropout.default" or not node.args[2]:
+            continue
+        if not all(isinstance(n, int) for n in like[0].shape):
+            continue
+        x, share = node.args[0], float(node.args[1])
+        aten, graph = torch.ops.aten, module.graph
+        with graph.inserting_before(node):
+            drawn = graph.call_function(draw_mask, (tuple(like[0].shape), share))
+            drawn.meta["val"] = like[1]
+            number = graph.call_function(aten._to_copy.default, (drawn,), {"dtype": like[0].dtype})
+            scale = graph.call_function(
+                aten.mul.Tensor, (number, 0.0 if share == 1 else 1 / (1 - share))
+            )
+            found = graph.call_function(aten.mul.Tensor, (x, scale))
+            for made in (number, scale, found):
+                made.meta["val"] = like[0]
+        for user in [*node.users]:
+            user.replace_all_uses_with((found, drawn)[user.args[1]])
+            graph.erase_node(user)
+        graph.erase_node(node)
+    module.recompile()
 
 
 def split(module: Any, missing: Missing, build: Callable[[Any], Any]) -> Any:
