@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import re
 import threading
+import weakref
 from pathlib import Path
 
 import numpy
 import pytest
 
 import tawny as tw
-from tawny.pytorch import splitting
+from tawny.pytorch import backend, splitting
 from tawny.pytorch.runtime import layout_of
 
 torch = pytest.importorskip("torch")
@@ -349,6 +351,40 @@ def test_random_numbers_are_pytorchs():
     got = compiled(x)
     torch.manual_seed(5)
     assert_close(got, function(x), 1e-6)
+
+
+def test_random_numbers_are_drawn_in_order():
+    def function(x):
+        y = functional.dropout(torch.sin(x), 0.5)
+        z = torch.rand_like(y.exp()) + functional.dropout(x, 0.2)
+        return functional.dropout(z @ y, 0.3) + torch.randn(6, 6), torch.bernoulli(z.sigmoid())
+
+    x = torch.randn(6, 6)
+    compiled = tawny(function)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        got = compiled(x)
+        torch.manual_seed(seed)
+        assert_close(got, function(x), 1e-5)
+
+
+def test_dropout_cuts_no_graph(monkeypatch):
+    built = []
+    real = backend.CompiledGraph
+    monkeypatch.setattr(backend, "CompiledGraph", lambda *a: built.append(a) or real(*a))
+    module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 1), nn.Dropout())
+    tawny(module)(torch.randn(2, 4)).sum().backward()
+    assert len(built) == 2
+
+
+def test_memory_is_free_when_nobody_holds_a_result():
+    compiled = tawny(lambda x: torch.exp(x) * 2)
+    x = torch.zeros(1000)
+    result = compiled(x)
+    gone = [weakref.ref(x), weakref.ref(result)]
+    del x, result
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
 
 
 def test_indices_outside_are_refused():

@@ -85,7 +85,7 @@ def ones_new(call: Call, x: Array, sizes: Sizes, **options: Any) -> Array:
     return _full(1, sizes, call)
 
 
-@lowers("arange", "arange.start", "arange.start_step", "prims.iota")
+@lowers("arange", "arange.start", "arange.start_step")
 def count(call: Call, *limits: Any, **options: Any) -> Array:
     """Numbers a step apart."""
     start, end, step = (0, *limits, 1)[:3] if len(limits) == 1 else (*limits, 1)[:3]
@@ -95,6 +95,12 @@ def count(call: Call, *limits: Any, **options: Any) -> Array:
         return np.asarray(int(start) + numpy.arange(length) * int(step), call.dtype)
     steps = numpy.arange(length, dtype=numpy.float64)
     return np.asarray((start + steps * step).astype(call.dtype))
+
+
+@lowers("prims.iota")
+def count_from(call: Call, length: int, *, start: int, step: int, **options: Any) -> Array:
+    """Integers a step apart."""
+    return np.asarray(start + numpy.arange(length) * step, call.dtype)
 
 
 @lowers("eye", "eye.m")

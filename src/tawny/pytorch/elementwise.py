@@ -44,6 +44,7 @@ IN_RESULT_DTYPE: Final[dict[str, Function]] = {
     "expm1": np.expm1,
     "fmax": np.fmax,
     "fmin": np.fmin,
+    "prims.fma": np.fma,
     "gcd": np.gcd,
     "heaviside": np.heaviside,
     "hypot": np.hypot,

@@ -22,8 +22,8 @@ def same(_: Call, x: Array, **options: Any) -> Array:
     return x
 
 
-@lowers("_to_copy")
-def convert(call: Call, x: Array, **options: Any) -> Array:
+@lowers("_to_copy", "prims.convert_element_type")
+def convert(call: Call, x: Array, *dtype: Any, **options: Any) -> Array:
     """The tensor in another dtype."""
     return cast(x, call.dtype)
 

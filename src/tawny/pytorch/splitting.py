@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tawny.pytorch.library import draw_mask, op_name, operator_support, partitioner, torch
+from tawny.pytorch.library import RANDOM, draw_mask, op_name, operator_support, partitioner, torch
 from tawny.pytorch.record import Missing, example_input, record
 from tawny.pytorch.table import UnsupportedError
 
@@ -67,11 +68,10 @@ def draw_apart(module: Any) -> None:
 
     The mask is drawn as PyTorch's own dropout draws it, in the same order.
     """
-    for node in [*module.graph.nodes]:
+    drops = "aten.native_dropout.default"
+    for node in [node for node in module.graph.nodes if str(node.target) == drops]:
         like = node.meta.get("val")
-        if str(node.target) != "aten.native_dropout.default" or not node.args[2]:
-            continue
-        if not all(isinstance(n, int) for n in like[0].shape):
+        if not node.args[2] or not all(isinstance(n, int) for n in like[0].shape):
             continue
         x, share = node.args[0], float(node.args[1])
         aten, graph = torch.ops.aten, module.graph
@@ -89,7 +89,7 @@ def draw_apart(module: Any) -> None:
             user.replace_all_uses_with((found, drawn)[user.args[1]])
             graph.erase_node(user)
         graph.erase_node(node)
-    module.recompile()
+        module.recompile()
 
 
 def split(module: Any, missing: Missing, build: Callable[[Any], Any]) -> Any:
@@ -103,12 +103,22 @@ def split(module: Any, missing: Missing, build: Callable[[Any], Any]) -> Any:
         module, support, allows_single_node_partition=True
     )
     worth = [p for p in cutter.propose_partitions() if _has_work(p.nodes)]
+    draws = _draws(module)
+    whole = copy.deepcopy(module) if len(draws) > 1 else module
     fused = cutter.fuse_partitions(worth)
+    if _draws(fused) != draws:
+        LOG.warning("torch.compile: a graph stays in PyTorch: its draws would change their order")
+        return whole
     for name, child in [*fused.named_children()]:
         if name.startswith("fused_"):
             delattr(fused, name)
             setattr(fused, name, build(child))
     return fused
+
+
+def _draws(module: Any) -> list[str]:
+    """The nodes that draw random numbers, in order."""
+    return [n.name for n in module.graph.nodes if n.target is draw_mask or str(n.target) in RANDOM]
 
 
 def _is_ours(node: Any, missing: Missing) -> bool:

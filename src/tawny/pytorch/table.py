@@ -25,11 +25,12 @@ class UnsupportedError(Exception):
 
 
 def lowers(*names: str) -> Callable[[F], F]:
-    """Enter a function for these ops; one named without an overload is its default."""
+    """Enter a function for these ops of `aten` or `prims`; without an overload, the default."""
 
     def enter(function: F) -> F:
         for name in names:
-            full = f"aten.{name}" if "." in name else f"aten.{name}.default"
+            full = name if name.startswith("prims.") else f"aten.{name}"
+            full = full if full.count(".") == 2 else f"{full}.default"
             assert full not in LOWERINGS, f"{full} is in the table twice"
             LOWERINGS[full] = function
         return function
