@@ -49,7 +49,7 @@ def number(call: Call, value: Any, **options: Any) -> Array:
     return cast(value, call.dtype)
 
 
-@lowers("zeros", "empty.memory_format", "empty_strided")
+@lowers("zeros", "empty.memory_format", "empty_strided", "empty_permuted")
 def zeros(call: Call, sizes: Sizes, *strides: Any, **options: Any) -> Array:
     """Zeros; also where PyTorch leaves the elements open."""
     return _full(0, sizes, call)

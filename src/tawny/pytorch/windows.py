@@ -380,3 +380,21 @@ def average_pool_backward(
     )
     inner = tuple(slice(p, p + n) for p, n in zip(means.around, image.shape[1:-1], strict=True))
     return _as_given(found[(slice(None), *inner)], x, rank)
+
+
+def _adaptive(n: int, count: int) -> Array:
+    """The matrix that averages `count` stretches of an axis of `n` elements."""
+    rows = numpy.zeros((count, n))
+    for i in range(count):
+        start, stop = i * n // count, -(-(i + 1) * n // count)
+        rows[i, start:stop] = 1 / (stop - start)
+    return np.asarray(rows)
+
+
+@lowers("_adaptive_avg_pool2d_backward")
+def adaptive_pool_backward(call: Call, gradient: Array, x: Array) -> Array:
+    """The gradient of the input of an average pooling to given sizes."""
+    refuse(not x.size or not gradient.size, "pooling of nothing")
+    rows = cast(_adaptive(x.shape[-2], gradient.shape[-2]), x.dtype)
+    columns = cast(_adaptive(x.shape[-1], gradient.shape[-1]), x.dtype)
+    return np.matmul(np.matrix_transpose(rows), np.matmul(gradient, columns))
