@@ -93,7 +93,7 @@ def dynamic_quantise(call: NodeCall) -> tuple[Array, Array, Array]:
     scale = (high - low) / 255
     safe = np.where(np.equal(scale, 0), 1, scale).astype(FLOAT32)
     zero = np.minimum(np.maximum(np.rint(-low / safe), 0), 255).astype(UINT8)
-    return quantise(x, safe, zero, UINT8), scale, zero
+    return quantise(x, safe, zero, UINT8), safe, zero
 
 
 def centre(call: NodeCall, x: Array, zero: Array | None, axis: int) -> Array:
