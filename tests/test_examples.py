@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "cifar_vgg": ["SmallVGG:", "epoch 6:", "learnt the light"],
     "custom_op": ["stated, far away:      [0. 1.]", "worked out by hand"],
+    "explore": ["gamma: 4 of 7 steps ran", "contours: 3 of 7"],
     "figure_1": ["sin: x5", "the same numbers"],
     "gradient_graphs": ["arrays.svg", "optimised"],
     "lazy_evaluation": ["as a program", "1 step run"],

@@ -41,6 +41,7 @@ from tawny.formulas.algebra import to_sympy as to_sympy
 from tawny.formulas.infix import infix as infix
 from tawny.formulas.latex import latex as latex
 from tawny.graph.devices import devices as devices
+from tawny.graph.explore.explorer import explore as explore
 from tawny.graph.files import load as load
 from tawny.graph.files import load_arrays as load_arrays
 from tawny.graph.files import save_arrays as save_arrays

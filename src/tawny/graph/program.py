@@ -59,6 +59,12 @@ class Run(Unique):
         return [array_for(n) for n in self._compiled.in_order(everything - self._nodes)]
 
     @cached_property
+    def steps(self) -> list[int]:
+        """The places in `plan.steps` of the steps that were run."""
+        steps = self._compiled.plan.steps
+        return [step.position for step in steps if step.array.node in self._nodes]
+
+    @cached_property
     def bytes(self) -> int:
         """Bytes of the values computed."""
         return sum(a.nbytes for a in self.executed)
@@ -198,8 +204,8 @@ class Program:
         """What the newest run did.
 
         It has `executed`, the arrays that were computed; `reused`, those whose values were still
-        right; `seconds`, the time it took; and `bytes`, those of the values computed.  Raises
-        ValueError before the first run.
+        right; `steps`, the places in `plan.steps` of what was run; `seconds`, the time it took; and
+        `bytes`, those of the values computed.  Raises ValueError before the first run.
 
             x, y = tw.var("x", (3,)), tw.var("y", (3,))
             program = tw.Graph([x, y], [np.exp(x), np.exp(y)]).compile()

@@ -125,10 +125,15 @@ PROFILE_FORMAT: Final = "tawny profile 1"
 
 
 def _fill_page(data: Mapping[str, Any]) -> str:
-    """The page with its script, its style and its data, of which none is executed."""
-    script, style = "".join(map(_file, SCRIPTS)), _file("page.css")
+    """The page of the viewer with its data."""
+    return fill_page(WEB, SCRIPTS, data)
+
+
+def fill_page(folder: Path, scripts: Sequence[str], data: Mapping[str, Any]) -> str:
+    """A page with its script, its style and its data, of which none is executed."""
+    script, style = "".join([_file(folder / s) for s in scripts]), _file(folder / "page.css")
     return (
-        _file("page.html")
+        _file(folder / "page.html")
         .replace("{{script-hash}}", _digest(script))
         .replace("{{style-hash}}", _digest(style))
         .replace("{{style}}", style)
@@ -151,9 +156,13 @@ SCRIPTS: Final = (
 """The parts of the page's script, in their order."""
 
 
+WEB: Final = Path(__file__).parent / "web"
+"""Where the parts of the page lie."""
+
+
 @lru_cache
-def _file(name: str) -> str:
-    return (Path(__file__).parent / "web" / name).read_text("utf-8")
+def _file(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 def _digest(text: str) -> str:
