@@ -118,3 +118,13 @@ def test_relief_that_fails_names_the_least_that_was_planned() -> None:
     with pytest.raises(MemoryBudgetError) as caught:
         relieve(*given)
     assert caught.value.least_bytes == 100
+
+
+def test_stages_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    x = tw.var("x", (3,))
+    with caplog.at_level("DEBUG", logger="tawny"):
+        program = tw.Graph([x], np.exp(x)).compile(engine="reference")
+    said = [record.getMessage() for record in caplog.records if record.name == "tawny"]
+    assert [text.split(": ")[1] for text in said[: len(program.explain())]] == [
+        stage.name.split(": ")[0] for stage in program.explain()
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple, final, overload
@@ -19,6 +20,16 @@ class StageRecord(NamedTuple):
     seconds: float
 
 
+def _log(stage: StageRecord) -> None:
+    """Say of a stage under the name `tawny` what it left; nobody listens without `logging`."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger("tawny").debug(
+            "compile: %s: %d nodes, %d bytes, %.2f ms",
+            *(stage.name, stage.nodes, stage.bytes, 1e3 * stage.seconds),
+        )
+
+
 @final
 class Stages(Sequence[StageRecord]):
     """The stages of one compilation in their order, printed as a table."""
@@ -31,8 +42,10 @@ class Stages(Sequence[StageRecord]):
     def note(self, name: str, nodes: int, nbytes: int) -> None:
         """Add a stage that ends now and began when the one before it ended."""
         now = perf_counter()
-        self._stages.append(StageRecord(name, nodes, nbytes, now - self._last))
+        stage = StageRecord(name, nodes, nbytes, now - self._last)
+        self._stages.append(stage)
         self._last = now
+        _log(stage)
 
     def with_summary(self, summary: str) -> Stages:
         """The stages with a line that is printed below them."""

@@ -174,7 +174,7 @@ def _as_shown(program: Program, show: Iterable[Any] | None) -> list[ShownOutput]
     named = [(path or "output", cast("int", k)) for path, k in leaf_paths(numbers)]
     outputs = {name: nodes[k] for name, k in named}
     if show is None:
-        return [_shown(name, node, None) for name, node in outputs.items()]
+        return [_shown_output(name, node, None) for name, node in outputs.items()]
     if isinstance(show, (str, Array)):
         raise type_error("explore", "show is one output; give a list of them")
     return [_one_shown(one, outputs) for one in show]
@@ -191,16 +191,16 @@ def _one_shown(one: Any, outputs: Mapping[str, Node]) -> ShownOutput:
         found = [name for name, node in outputs.items() if node is one.node]
         if not found:
             raise value_error("explore", f"{one.node!r} is no output of the graph; make it one")
-        return _shown(found[0], one.node, kind)
+        return _shown_output(found[0], one.node, kind)
     name = str(one)
     if name not in outputs:
         raise value_error(
             "explore", f"no output is called {one!r}; accepted: {', '.join(outputs) or 'none'}"
         )
-    return _shown(name, outputs[name], kind)
+    return _shown_output(name, outputs[name], kind)
 
 
-def _shown(name: str, node: Node, kind: str | None) -> ShownOutput:
+def _shown_output(name: str, node: Node, kind: str | None) -> ShownOutput:
     if kind is None:
         return ShownOutput(name, node, kind_of(node.shape, node.dtype))
     if kind not in KINDS:
