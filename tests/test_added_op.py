@@ -94,18 +94,23 @@ CASE = Case(
 )  # fmt: skip
 
 
+TABLES: tuple[tuple[Any, object], ...] = (
+    *((table, "plough") for table in (CLASSES, FACTS, PUBLIC_FUNCTIONS)),
+    *((table, Plough) for table in (KERNELS, NATIVE)),
+)
+ENTRIES = [table.pop(key) for table, key in TABLES]
+"""What the steps above entered: it is there while the tests of this module run, and no longer."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def named() -> Iterator[None]:
-    """The name in both namespaces, and nothing left behind for other tests."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(tnp, "plough", plough, raising=False)
-    patch.setattr(tw.eager, "plough", make_eager(plough), raising=False)
-    yield
-    patch.undo()
-    for table in (CLASSES, FACTS, PUBLIC_FUNCTIONS):
-        table.pop("plough")  # type: ignore[attr-defined]
-    KERNELS.pop(Plough)
-    NATIVE.pop(Plough)
+    """The op in all tables, and its name in both namespaces."""
+    with pytest.MonkeyPatch.context() as patch:
+        for (table, key), entry in zip(TABLES, ENTRIES, strict=True):
+            patch.setitem(table, key, entry)
+        patch.setattr(tnp, "plough", plough, raising=False)
+        patch.setattr(tw.eager, "plough", make_eager(plough), raising=False)
+        yield
 
 
 # ------------------------------------------------------------ what follows
@@ -197,10 +202,10 @@ def test_equal_ops_are_one_node_and_are_folded() -> None:
 
 PACKAGES = {
     *("ops", "engine", "rewrite", "autodiff", "numpy", "graph", "random", "special.py"),
-    *("loops", "formulas"),
+    *("loops", "formulas", "onnx"),
 }
 """Where classes of ops are named: chapters, kernels, rules for graphs that have them, functions,
-printers."""
+printers, other formats."""
 
 
 def test_nobody_else_keeps_a_table_of_ops() -> None:

@@ -14,6 +14,7 @@ from tawny.array import Array, wrap
 from tawny.node import Node, make, toposort
 from tawny.op import CLASSES, NO_COST, Op
 from tawny.ops.convolution import ConvolutionInputGradient, ConvolutionKernelGradient
+from tawny.ops.loops import FEW_STEPS
 
 IMAGE, KERNEL = np.ones((2, 6, 3)), np.ones((3, 3, 4))
 
@@ -53,8 +54,16 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Array], Any], int]] = {
 """A shape, what is made of it, and the operations of the op of this name there."""
 
 
+LOOPS: dict[str, tuple[tuple[int, ...], Callable[[Array], Any], int]] = {
+    "loop": ((5,), lambda x: tw.fori_loop(0, 7, lambda i, c: c * x, x), 7),
+    "while_loop": ((5,), lambda x: tw.while_loop(lambda c: c[0] < 9, lambda c: c * x, x), FEW_STEPS),
+    "switch": ((5,), lambda x: tw.cond(x[0] > 0, lambda: x * x + x, lambda: x), 2),
+}  # fmt: skip
+"""The same, and how often the elements of `x` are computed."""
+
+
 def made(name: str) -> Node:
-    shape, function, _ = CASES[name]
+    shape, function, _ = (CASES | LOOPS)[name]
     x = tw.var("x", shape)
     return next(n for n in toposort([function(x).node]) if n.op.facts().name == name)
 
@@ -67,6 +76,15 @@ def test_operations(name: str) -> None:
     if name == "gather":
         read = written + node.inputs[1].dtype.itemsize * 3
     assert node.cost() == (operations, read, written)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_operations_of_loops(name: str) -> None:
+    """All steps, or those of the most costly branch; counters and conditions are few."""
+    cost, times = made(name).cost(), LOOPS[name][2]
+    assert 5 * times <= cost.operations <= 7 * times
+    assert cost.bytes_written >= 5 * 8 * times
+    assert cost.bytes_read >= 2 * 5 * 8 * times
 
 
 def test_views_and_what_is_there_cost_nothing() -> None:
@@ -82,5 +100,5 @@ def test_every_op_that_says_what_it_costs_is_tried() -> None:
     said = {
         getattr(op, m) for op in CLASSES.values() if op.__module__ not in apart for m in methods
     }
-    tried = {getattr(type(made(name).op), m) for name in CASES for m in methods}
+    tried = {getattr(type(made(name).op), m) for name in CASES | LOOPS for m in methods}
     assert said - tried - {getattr(Op, m) for m in methods} == set()

@@ -302,7 +302,7 @@ WRONG = [
      'float: only an array of one element converts to a number, not shape (3,)'),
     ('bool(v > 0)',
      'TypeError',
-     "bool: the array depends on variable 'v', not known yet; a graph cannot branch on it: use np.where(condition, yes, no), or tw.delay for a Python function"),
+     "bool: the array depends on variable 'v', not known yet; a graph cannot branch on it: use np.where(condition, yes, no), tw.cond, which computes one of two branches, or tw.delay for a Python function"),
     ('float(x)',
      'TypeError',
      'float: only an array of one element converts to a number, not shape (2, 4)'),

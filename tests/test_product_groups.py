@@ -453,7 +453,7 @@ def any_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         pipeline,
         "product_group_pass",
-        lambda can_join, keys: product_group_pass(can_join, keys, 0),
+        lambda can_join, keys=None: product_group_pass(can_join, keys, 0),
     )
 
 

@@ -259,7 +259,7 @@ NUMBERED: Final = ("cuda", "opencl")
 def engine_named(name: str) -> Engine:
     """The engine called `name`; a number after a colon says which of several devices it is on."""
     if name not in ENGINES:
-        kind, colon, number = name.partition(":")
+        kind, colon, number = str(name).partition(":")
         if kind not in HOMES or (colon and not (kind in NUMBERED and number.isdecimal())):
             known = ", ".join(dict.fromkeys([*HOMES, *ENGINES]))
             raise value_error("compile", f"engine {name!r} is not known; accepted: {known}")
