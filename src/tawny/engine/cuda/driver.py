@@ -9,7 +9,8 @@ import ctypes
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Final, cast, final
 
@@ -31,6 +32,9 @@ MOST_FUNCTIONS: Final = 4096
 
 OUT_OF_MEMORY: Final = 2
 """The driver's number for an allocation that failed."""
+
+RELAXED: Final = 2
+"""The driver's number for a capture beside which threads may call whatever they like."""
 
 NEWEST_PTX: Final = {(9, 0): "sm_90", (10, 0): "sm_100", (12, 0): "sm_120"}
 """The architecture that code for a newer device is made for, by the least version."""
@@ -109,6 +113,30 @@ class ForeignBuffer(Unique):
 
     def __init__(self, address: int, owner: object) -> None:
         self.address, self.owner = address, owner
+
+
+@final
+class CapturedGraph(Unique):
+    """Launches and copies that one call asks for."""
+
+    def __init__(self, driver: CudaDriver, ask: Callable[[], None]) -> None:
+        self._driver, self._graph = driver, c_void_p()
+        with driver.capturing() as captured:
+            ask()
+        library = driver.library
+        try:
+            library.call("cuGraphInstantiateWithFlags", byref(self._graph), captured, c_uint64(0))
+        finally:
+            library.call("cuGraphDestroy", captured)
+
+    def launch(self) -> None:
+        """Ask for all of it."""
+        self._driver.launch_graph(self._graph)
+
+    def __del__(self) -> None:
+        if self._graph and self._driver.is_usable:
+            self._driver.enter()
+            self._driver.library.library.cuGraphExecDestroy(self._graph)
 
 
 def adopt_interface(
@@ -236,7 +264,9 @@ class CudaDriver(Unique):
         self.enter()
         if nbytes:
             places = c_uint64(target.address + offset), c_uint64(source.address + first)
-            self.library.call("cuMemcpyDtoDAsync_v2", *places, c_size_t(nbytes), self._stream)
+            self.library.call(
+                "cuMemcpyDtoDAsync_v2", *places, c_size_t(nbytes), self._current_stream
+            )
 
     def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
         """The functions of kernels; those that are new are compiled as one module."""
@@ -273,8 +303,48 @@ class CudaDriver(Unique):
         arguments = (c_void_p * len(cells))(*range(first, first + 8 * len(cells), 8))
         sizes = blocks, 1, 1, block, 1, 1, 0
         self.library.call(
-            "cuLaunchKernel", function, *sizes, self._stream, arguments, POINTER(c_void_p)()
+            "cuLaunchKernel",
+            function,
+            *sizes,
+            self._current_stream,
+            arguments,
+            POINTER(c_void_p)(),
         )
+
+    def record(self, ask: Callable[[], None]) -> Callable[[], None]:
+        """One launch of a captured graph."""
+        return CapturedGraph(self, ask).launch
+
+    @contextmanager
+    def capturing(self) -> Generator[c_void_p]:
+        """Keep what this thread asks for, instead of doing it: in the graph that is given."""
+        self.enter()
+        stream, graph = c_void_p(), c_void_p()
+        self.library.call("cuStreamCreate", byref(stream), 1)
+        try:
+            self.library.call("cuStreamBeginCapture_v2", stream, RELAXED)
+            self._threads.stream = stream
+            try:
+                yield graph
+            finally:
+                del self._threads.stream
+                self.library.call("cuStreamEndCapture", stream, byref(graph))
+        except BaseException:
+            if graph:
+                self.library.call("cuGraphDestroy", graph)
+            raise
+        finally:
+            self.library.call("cuStreamDestroy_v2", stream)
+
+    @property
+    def _current_stream(self) -> c_void_p:
+        """Where this thread's launches go: those of a capture do not run."""
+        return cast("c_void_p", getattr(self._threads, "stream", self._stream))
+
+    def launch_graph(self, graph: c_void_p) -> None:
+        """Ask for everything in a graph."""
+        self.enter()
+        self.library.call("cuGraphLaunch", graph, self._stream)
 
     def finish(self) -> None:
         """Wait for everything that was asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -76,6 +76,13 @@ class DeviceDriver(Protocol):
         numbers: Sequence[int],
     ) -> None:
         """Run a function with buffers, offsets into them, and numbers."""
+        ...
+
+    def record(self, ask: Callable[[], None]) -> Callable[[], None]:
+        """What asks for all that `ask` asks for, in less time where the device can keep it.
+
+        That are launches, and copies on the device.  They find the buffers where they are now.
+        """
         ...
 
     def finish(self) -> None:

@@ -1,15 +1,20 @@
-"""Programs on a GPU: kernels launched one after the other, and steps that the host computes."""
+"""Programs on a GPU: kernels launched one after the other, and steps that the host computes.
+
+What a run launches between two steps of the host is recorded when that run is first made, for each
+set of changed inputs: then it is asked for at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tawny.engine.gpu.array import as_bytes
 from tawny.engine.gpu.driver import DeviceDriver
-from tawny.engine.gpu.launch import STATUS, Launch
+from tawny.engine.gpu.kernels.random import NEXT_RUN
+from tawny.engine.gpu.launch import DRAW, STATUS, Launch
 from tawny.engine.gpu.memory import DeviceMemory, Location, fetch
 from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
@@ -18,13 +23,36 @@ from tawny.engine.lowering import types
 from tawny.engine.protocol import Measurement, Task
 from tawny.engine.reference import compute
 from tawny.engine.stopwatch import Stopwatch
-from tawny.node import Node
+from tawny.node import Node, Value
 
 Command = Callable[[int], None]
 """Does what a step needs, given the number of the run."""
 
-STATUS_BYTES: Final = 8
-"""Bytes in which checks note that something is wrong."""
+CELL: Final = 8
+"""Bytes in which checks note that something is wrong; as many hold the number of the run."""
+
+MOST_ROUTES: Final = 256
+"""Sets of positions whose routes are remembered."""
+
+TURNS: Final = 256
+"""Runs that are asked for before the device is waited for, at most: so Control-C is heard soon."""
+
+
+class StepCommand(NamedTuple):
+    """What a position of the schedule does."""
+
+    ask: Command
+    on_device: bool
+    """Whether it asks the device alone, and for the same in every run."""
+
+
+class Route(NamedTuple):
+    """How some positions of the schedule are run, and the updates after them."""
+
+    positions: Sequence[int]
+    parts: tuple[Command, ...]
+    on_device: bool
+    """Whether there is one part, with nothing for the host to do."""
 
 
 class GpuExecutable(DeviceMemory):
@@ -33,23 +61,44 @@ class GpuExecutable(DeviceMemory):
     def __init__(self, task: Task, driver: DeviceDriver) -> None:
         super().__init__(task, driver)
         self.completed_runs = 0
-        self._status = driver.allocate(STATUS_BYTES)
-        driver.write(self._status, 0, np.zeros(STATUS_BYTES, np.uint8))
+        self._cells = driver.allocate(2 * CELL)
+        driver.write(self._cells, 0, np.zeros(2 * CELL, np.uint8))
+        places = {STATUS: 0, DRAW: CELL}
+        self._own = {p: Location(None, self._cells, at) for p, at in places.items()}
+        self._next_run: int | None = 0
+        """The number of the run in the device's memory; None where it is not known."""
         steps, sequence = task.lowered.steps, task.layout.sequence
         self._kernels = {step: kernel_of(steps[step], self.views) for step in set(sequence)}
         self._commands = [self._command(position) for position in range(len(sequence))]
         self._updates = [self._copy(*pair) for pair in task.updates]
+        kernels = [kernel for kernel in self._kernels.values() if kernel]
+        if any(DRAW in launch.places for kernel in kernels for launch in kernel.launches):
+            self._updates.append(self._launches((NEXT_RUN,), ()))
+        self._routes: dict[int, Route] = {}
 
     @property
     def by_host(self) -> list[int]:
         """The steps that the host computes, by their numbers."""
         return [step for step, kernel in self._kernels.items() if kernel is None]
 
+    def write(self, values: Sequence[tuple[int, Value]]) -> None:
+        """Copy values into the buffers of variables; none takes its value unless all have one."""
+        before = list(self.variables)
+        super().write(values)
+        if self.variables != before:
+            self._routes.clear()
+
+    def bind(self, arrays: Iterable[tuple[int, Any]]) -> None:
+        """Let variables lie in these arrays: what was recorded finds them elsewhere."""
+        self._routes.clear()
+        super().bind(arrays)
+
     def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
+        self._set_draw(draw)
         with np.errstate(all="ignore"):
             for position in positions:
-                self._commands[position](draw)
+                self._commands[position].ask(draw)
         self.driver.finish()
 
     def update(self) -> None:
@@ -58,21 +107,73 @@ class GpuExecutable(DeviceMemory):
             command(0)
         self.driver.finish()
         self.completed_runs += 1
+        self._next_run = None
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
-        """Run once."""
-        del most
-        self.run(positions, draw)
-        self.update()
-        return 1
+        """Run and update; over and over, where the host has nothing to do in between."""
+        route = self._routes.get(id(positions)) or self._route(positions)
+        self._set_draw(draw)
+        self._next_run = None
+        turns, done = min(most, TURNS) if route.on_device else 1, 0
+        try:
+            with np.errstate(all="ignore"):
+                while done < turns:
+                    for part in route.parts:
+                        part(draw)
+                    done += 1
+        finally:
+            self.driver.finish()
+            self.completed_runs += done
+        self._next_run = draw + done
+        return done
+
+    def _set_draw(self, draw: int) -> None:
+        """Let random draws depend on this number; it counts on by itself."""
+        if draw != self._next_run:
+            self.driver.write(self._cells, CELL, np.array([draw], np.uint64).view(np.uint8))
+            self._next_run = draw
+
+    def _route(self, positions: Sequence[int]) -> Route:
+        """How positions are run: what the device is asked for at once, and what the host does."""
+        parts, stretch = list[Command](), list[Command]()
+
+        def end_stretch() -> None:
+            if stretch:
+                parts.append(self._recorded(list(stretch)))
+                stretch.clear()
+
+        for command in [self._commands[position] for position in positions]:
+            if command.on_device:
+                stretch.append(command.ask)
+            else:
+                end_stretch()
+                parts.append(command.ask)
+        stretch += self._updates
+        has_host = bool(parts)
+        end_stretch()
+        if len(self._routes) >= MOST_ROUTES:
+            self._routes.clear()
+        found = self._routes[id(positions)] = Route(positions, tuple(parts), not has_host)
+        return found
+
+    def _recorded(self, commands: Sequence[Command]) -> Command:
+        """One command for several that ask the device alone."""
+
+        def ask() -> None:
+            for command in commands:
+                command(0)
+
+        recorded = self.driver.record(ask)
+        return lambda _: recorded()
 
     def measure(self, positions: Sequence[int], draw: int) -> Measurement:
         """Run once, and time every step; the device is waited for after each."""
+        self._set_draw(draw)
         self.driver.finish()
         watch = Stopwatch()
         with np.errstate(all="ignore"):
             for position in positions:
-                self._commands[position](draw)
+                self._commands[position].ask(draw)
                 self.driver.finish()
                 watch.note()
         self.update()
@@ -81,7 +182,7 @@ class GpuExecutable(DeviceMemory):
 
     # ----------------------------------------------------------------- commands
 
-    def _command(self, position: int) -> Command:
+    def _command(self, position: int) -> StepCommand:
         """What a position of the schedule does."""
         layout = self.task.layout
         step = layout.sequence[position]
@@ -97,52 +198,50 @@ class GpuExecutable(DeviceMemory):
         ]
         on_host = self._host_command(node, seen, reads, writes)
         if kernel is None:
-            return on_host
+            return StepCommand(on_host, False)
         places = [*reads, *writes]
         if kernel.scratch:
             places.append(Location(None, self.arena, layout.scratch[position]))
-        command = self._launches(kernel.launches, places, drawn=kernel.drawn)
+        command = self._launches(kernel.launches, places)
         if not kernel.checks:
-            return command
-        return self._with_checks(self._launches(kernel.checks, places), on_host, command)
+            return StepCommand(command, True)
+        check = self._launches(kernel.checks, places)
+        return StepCommand(self._with_checks(check, on_host, command), False)
 
     def _with_checks(self, check: Command, on_host: Command, command: Command) -> Command:
         """Launch checks first; where they find something wrong, the host says what."""
-        driver, status = self.driver, self._status
+        driver, cells = self.driver, self._cells
 
         def run_checked(draw: int) -> None:
             check(draw)
-            if driver.read(status, 0, STATUS_BYTES).any():
-                driver.write(status, 0, np.zeros(STATUS_BYTES, np.uint8))
+            if driver.read(cells, 0, CELL).any():
+                driver.write(cells, 0, np.zeros(CELL, np.uint8))
                 on_host(draw)
             else:
                 command(draw)
 
         return run_checked
 
-    def _launches(
-        self, launches: Sequence[Launch], places: Sequence[Location], *, drawn: bool = False
-    ) -> Command:
-        """Launch kernels one after the other; the last number of those that draw is the run's."""
+    def _launches(self, launches: Sequence[Launch], places: Sequence[Location]) -> Command:
+        """Launch kernels one after the other."""
         driver, variables = self.driver, self.variables
         functions = driver.load([launch.code for launch in launches])
-        status = Location(None, self._status, 0)
         made: list[tuple[Any, int, int, list[Location], tuple[int, ...]]] = [
             (
                 function,
                 launch.blocks,
                 launch.block,
-                [status if p == STATUS else places[p] for p in launch.places],
+                [self._own[p] if p < 0 else places[p] for p in launch.places],
                 launch.numbers,
             )
             for function, launch in zip(functions, launches, strict=True)
         ]
 
         def command(draw: int) -> None:
-            own = (draw,) if drawn else ()
+            del draw
             for function, blocks, block, locations, numbers in made:
                 at = [one.place(variables) for one in locations]
-                driver.launch(function, blocks, block, at, (*numbers, *own))
+                driver.launch(function, blocks, block, at, numbers)
 
         return command
 

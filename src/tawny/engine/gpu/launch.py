@@ -57,6 +57,9 @@ class KernelCode:
 STATUS: Final = -1
 """The place of 8 bytes that are 0 unless a check has found something wrong."""
 
+DRAW: Final = -2
+"""The place of the number of the run, in 8 bytes: random draws depend on it."""
+
 SYMBOL: Final = "kernel"
 """The name of every kernel in its module."""
 
@@ -90,8 +93,6 @@ class GpuKernel(NamedTuple):
     checks: tuple[Launch, ...] = ()
     """Launches before all others, which write 1 to `STATUS` where the operands are wrong: then the
     host says why, and nothing else is launched."""
-    drawn: bool = False
-    """Whether the last number of each launch is that of the run, which it leaves out."""
 
 
 def blocks_for(threads: int, block: int = BLOCK) -> int:

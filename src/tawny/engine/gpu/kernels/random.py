@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.gpu.launch import (
+    DRAW,
     DeviceArray,
     GpuKernel,
     KernelCode,
@@ -14,7 +15,7 @@ from tawny.engine.gpu.launch import (
     blocks_for,
     grid_kernel,
 )
-from tawny.engine.llvm.ir.builder import F16, F32, F64, Module, Value
+from tawny.engine.llvm.ir.builder import F16, F32, F64, I64, Module, Value
 from tawny.engine.llvm.scalar.philox import draw_words, normal, uniform
 from tawny.shape import size
 
@@ -27,23 +28,24 @@ class DrawStructure(NamedTuple):
 
 
 def draw_kernel(result: DeviceArray, key: tuple[int, int], *, is_normal: bool) -> GpuKernel:
-    """The kernel of uniform or normal numbers; its last number is that of the run."""
+    """The kernel of uniform or normal numbers."""
     total = size(result.shape)
     code = KernelCode(write_draw, DrawStructure(result.dtype, is_normal))
-    launch = Launch(code, (0,), (total, *key), blocks_for(total))
-    return GpuKernel((launch,) if total else (), drawn=True)
+    launch = Launch(code, (0, DRAW), (total, *key), blocks_for(total))
+    return GpuKernel((launch,) if total else ())
 
 
 def write_draw(module: Module, name: str, structure: DrawStructure) -> None:
     """Write the kernel of draws."""
-    with grid_kernel(module, name, 1, 4) as grid:
+    with grid_kernel(module, name, 2, 3) as grid:
         number = grid.number
         with grid.f.when(number < grid.numbers[0]):
             _draw(grid, structure, number)
 
 
 def _draw(grid: ThreadGrid, structure: DrawStructure, number: Value) -> None:
-    f, (_, low, high, run) = grid.f, grid.numbers
+    f, (_, low, high) = grid.f, grid.numbers
+    run = f.load(I64, grid.places[1])
     stored = {2: F16, 4: F32, 8: F64}[structure.dtype.itemsize]
     words = draw_words(f, number, run, (low, high), 0)
     if structure.is_normal:
@@ -53,3 +55,16 @@ def _draw(grid: ThreadGrid, structure: DrawStructure, number: Value) -> None:
     if stored == F16:
         drawn = f.convert("fptrunc", drawn, F16)
     f.store(drawn, f.element(grid.places[0], number, stored))
+
+
+def _write_next_run(module: Module, name: str, structure: object) -> None:
+    """Write the kernel that counts the runs."""
+    del structure
+    with grid_kernel(module, name, 1, 0) as grid:
+        f, (place,) = grid.f, grid.places
+        with f.when(grid.number.equals(0)):
+            f.store(f.load(I64, place) + 1, place)
+
+
+NEXT_RUN: Final = Launch(KernelCode(_write_next_run, None), (DRAW,), (), 1, 1)
+"""The launch that ends a run with random draws: the next one has the next number."""
