@@ -139,7 +139,7 @@ class GpuExecutable(DeviceMemory):
 
         def end_stretch() -> None:
             if stretch:
-                parts.append(self._recorded(list(stretch)))
+                parts.append(self._record(list(stretch)))
                 stretch.clear()
 
         for command in [self._commands[position] for position in positions]:
@@ -156,7 +156,7 @@ class GpuExecutable(DeviceMemory):
         found = self._routes[id(positions)] = Route(positions, tuple(parts), not has_host)
         return found
 
-    def _recorded(self, commands: Sequence[Command]) -> Command:
+    def _record(self, commands: Sequence[Command]) -> Command:
         """One command for several that ask the device alone."""
 
         def ask() -> None:
