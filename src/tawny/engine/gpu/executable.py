@@ -46,7 +46,7 @@ class StepCommand(NamedTuple):
     """Whether it asks the device alone, and for the same in every run."""
 
 
-class Route(NamedTuple):
+class DeviceRoute(NamedTuple):
     """How some positions of the schedule are run, and the updates after them."""
 
     positions: Sequence[int]
@@ -74,7 +74,7 @@ class GpuExecutable(DeviceMemory):
         kernels = [kernel for kernel in self._kernels.values() if kernel]
         if any(DRAW in launch.places for kernel in kernels for launch in kernel.launches):
             self._updates.append(self._launches((NEXT_RUN,), ()))
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, DeviceRoute] = {}
 
     @property
     def by_host(self) -> list[int]:
@@ -133,7 +133,7 @@ class GpuExecutable(DeviceMemory):
             self.driver.write(self._cells, CELL, np.array([draw], np.uint64).view(np.uint8))
             self._next_run = draw
 
-    def _route(self, positions: Sequence[int]) -> Route:
+    def _route(self, positions: Sequence[int]) -> DeviceRoute:
         """How positions are run: what the device is asked for at once, and what the host does."""
         parts, stretch = list[Command](), list[Command]()
 
@@ -153,7 +153,7 @@ class GpuExecutable(DeviceMemory):
         end_stretch()
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
-        found = self._routes[id(positions)] = Route(positions, tuple(parts), not has_host)
+        found = self._routes[id(positions)] = DeviceRoute(positions, tuple(parts), not has_host)
         return found
 
     def _record(self, commands: Sequence[Command]) -> Command:

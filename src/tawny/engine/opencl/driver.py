@@ -216,7 +216,7 @@ class OpenClDriver:
         function(self._queue, (blocks * block,), (block,), *given)
 
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
-        """The same: OpenCL asks for each launch anew."""
+        """What asks for each launch anew: OpenCL keeps none."""
         return ask
 
     def finish(self) -> None:
