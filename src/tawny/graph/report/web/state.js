@@ -56,7 +56,7 @@ function setView(view) {
   for (const one of document.querySelectorAll(".for-map")) one.hidden = view === "rewrites";
   $("keys").textContent = { graph: "drag or arrows: move · wheel, + −: zoom · 0: fit · n p: next, previous · Enter: open or close a box · /: search", memory: "← →: step · Enter: value written there · m: the peak · wheel, + −: zoom · drag: move · 0: fit", rewrites: "← →: previous, next rewrite", time: "← →: step before, after · ↑ ↓: in the table · Enter: in the graph · m: the slowest · wheel, + −: zoom · 0: fit" }[view];
   if (view === "graph" && S.node >= 0) { const k = S.node; if (!d().inline[k]) { d().reveal(k); if (d().view) centreOn(d().shown[k]); } }
-  resize(); refresh();
+  refresh(); resize();
   if (document.documentElement.dataset.ready) (view === "rewrites" ? $("ledger") : canvas).focus({ preventScroll: true });
 }
 
