@@ -35,18 +35,18 @@ def test_settings_take_the_place_of_the_environment(
 ) -> None:
     monkeypatch.setenv("TAWNY_THREADS", "3")
     monkeypatch.setenv("TAWNY_CACHE", "off")
-    assert (tw.config.threads, tw.config.cache) == (3, "off")
+    assert (tw.config.threads, tw.config.cache_dir) == (3, "off")
     tw.config.threads = np.int64(2)
     assert (tw.config.threads, default_threads()) == (2, 2)
-    with tw.config(threads=1, cache=tmp_path, debug=True) as config:
+    with tw.config(threads=1, cache_dir=tmp_path, debug=True) as config:
         assert config is tw.config
         assert (config.threads, default_threads()) == (1, 1)
-        assert config.cache == cache_directory() == tmp_path
+        assert config.cache_dir == cache_directory() == tmp_path
         assert config.debug is is_debugging() is True
         with tw.config(threads=4):
             assert default_threads() == 4
         assert default_threads() == 1
-        tw.config.cache = "off"
+        tw.config.cache_dir = "off"
     assert (tw.config.threads, default_threads()) == (2, 2)
     assert tw.config.debug is None
     assert not is_debugging()
@@ -64,20 +64,57 @@ def test_a_block_that_fails_takes_its_settings_back() -> None:
 def test_programs_compiled_meanwhile_follow() -> None:
     x = tw.var("x", (64,))
     graph = tw.Graph([x], [tnp.sin(x) * 2])
-    with tw.config(threads=1, cache="off", debug=True):
+    with tw.config(threads=1, cache_dir="off", debug=True):
         program = graph.compile()
     np.testing.assert_allclose(program(np.ones(64))[0], np.sin(np.ones(64)) * 2, rtol=1e-15)
+
+
+def draws(count: int = 2) -> list[float]:
+    return [float(tw.random.uniform()) for _ in range(count)]
+
+
+def test_the_seed_is_that_of_random_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    tw.random.seed(7)
+    seven = draws()
+    tw.random.seed(1)
+    first = draws(1)
+    with tw.config(seed=7):
+        assert tw.config.seed == 7
+        assert draws() == seven
+    assert first + draws(1) == seeded(1)
+    tw.config.seed = 7
+    assert draws() == seven
+    monkeypatch.setenv("TAWNY_SEED", "7")
+    tw.config.seed = None
+    assert draws() == seven
+    monkeypatch.setenv("TAWNY_SEED", "seven")
+    tw.config.seed = None
+    with pytest.raises(ValueError, match="TAWNY_SEED: 'seven' is no seed"):
+        draws()
+    tw.random.seed(0)
+
+
+def seeded(seed: int) -> list[float]:
+    with tw.random.local_seed(seed):
+        return draws()
 
 
 WRONG = {
     r"threads must be an integer, not str '2'": {"threads": "2"},
     r"threads is 0; it must be at least 1": {"threads": 0},
-    r"cache is 3; accepted: a directory, or 'off'": {"cache": 3},
-    r"cache is ['\"].*pyproject.toml['\"], which is no directory": {"cache": "pyproject.toml"},
+    r"cache_dir is 3; accepted: a directory, or 'off'": {"cache_dir": 3},
+    r"cache_dir is ['\"].*pyproject.toml['\"], which is no directory": {
+        "cache_dir": "pyproject.toml"
+    },
     r"isa is 'mmx'; accepted: 'avx512', 'avx2', 'sse2'": {"isa": "mmx"},
     r"isa must be set before the first program is compiled": {"isa": "avx2"},
     r"debug is 1; accepted: True, False": {"debug": 1},
-    r"unknown setting 'thread'; accepted: threads, cache, isa, debug": {"thread": 1},
+    r"verbose is 'yes'; accepted: True, False": {"verbose": "yes"},
+    r"seed must be an integer, not float 1.5": {"seed": 1.5},
+    r"seed is -1; it must be from 0 to 2\*\*64 - 1": {"seed": -1},
+    r"unknown setting 'thread'; accepted: threads, cache_dir, seed, verbose, isa, debug": {
+        "thread": 1
+    },
 }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
 from tawny.errors import type_error, value_error
 from tawny.settings import OVERRIDES, read_setting
 from tawny.shape import as_int
+from tawny.streams import MOST_SEED, current_streams, own_streams
 
 
 class Setting(NamedTuple):
@@ -24,6 +25,10 @@ class Setting(NamedTuple):
     """The text an environment variable would have; refuses what cannot be meant."""
     read: Callable[[str], Any]
     """What such a text means."""
+    apply: Callable[[Any], None] | None = None
+    """What setting it does at once."""
+    within: Callable[[Any], AbstractContextManager[None]] | None = None
+    """What setting it for a block does there, in place of that."""
 
 
 def _threads(value: Any) -> str:
@@ -37,10 +42,10 @@ def _directory(value: Any) -> str:
     if value is False or (isinstance(value, str) and value.lower() == "off"):
         return "off"
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):  # pyright: ignore[reportUnknownArgumentType]
-        raise type_error("config", f"cache is {value!r}; accepted: a directory, or 'off'")
+        raise type_error("config", f"cache_dir is {value!r}; accepted: a directory, or 'off'")
     path = Path(os.fsdecode(value)).absolute()  # pyright: ignore[reportUnknownArgumentType]
     if path.exists() and not path.is_dir():
-        raise value_error("config", f"cache is {str(path)!r}, which is no directory")
+        raise value_error("config", f"cache_dir is {str(path)!r}, which is no directory")
     return str(path)
 
 
@@ -68,10 +73,24 @@ def _instructions(value: Any) -> str:
     return level
 
 
-def _truth(value: Any) -> str:
-    if not isinstance(value, bool):
-        raise type_error("config", f"debug is {value!r}; accepted: True, False")
-    return str(int(value))
+def _truth(name: str) -> Callable[[Any], str]:
+    def written(value: Any) -> str:
+        if not isinstance(value, bool):
+            raise type_error("config", f"{name} is {value!r}; accepted: True, False")
+        return str(int(value))
+
+    return written
+
+
+def _seed(value: Any) -> str:
+    number = as_int(value, "config", "seed")
+    if not 0 <= number <= MOST_SEED:
+        raise value_error("config", f"seed is {number}; it must be from 0 to 2**64 - 1")
+    return str(number)
+
+
+def _restart(seed: int | None) -> None:
+    current_streams().restart(seed)
 
 
 def _read_truth(given: str) -> bool:
@@ -82,20 +101,45 @@ SETTINGS: Final = {
     "threads": Setting(
         "TAWNY_THREADS", "threads of programs compiled without threads=", _threads, int
     ),
-    "cache": Setting(
+    "cache_dir": Setting(
         "TAWNY_CACHE",
         'the directory in which compiled code is kept, or "off"',
         _directory,
         _read_directory,
     ),
+    "seed": Setting(
+        "TAWNY_SEED",
+        "the seed of random arrays, which begin again with its first stream",
+        _seed,
+        int,
+        _restart,
+        own_streams,
+    ),
+    "verbose": Setting(
+        "TAWNY_VERBOSE",
+        "whether to say what is done; unless it is off, long work says so at terminals",
+        _truth("verbose"),
+        _read_truth,
+    ),
     "isa": Setting("TAWNY_ISA", "the greatest instruction set to use", _instructions, str),
     "debug": Setting(
         "TAWNY_DEBUG",
         "whether graphs are checked after each pass and memory is poisoned",
-        _truth,
+        _truth("debug"),
         _read_truth,
     ),
 }
+
+
+def _texts(settings: Mapping[str, Any]) -> dict[str, str | None]:
+    """The texts environment variables would have; refuses what cannot be meant."""
+    out: dict[str, str | None] = {}
+    for name, value in settings.items():
+        if name not in SETTINGS:
+            listed = ", ".join(SETTINGS)
+            raise type_error("config", f"unknown setting {name!r}; accepted: {listed}")
+        out[name] = None if value is None else SETTINGS[name].written(value)
+    return out
 
 
 @final
@@ -105,7 +149,7 @@ class Config:
     What is not set is what its environment variable says; None takes back what was set.
 
         tw.config.threads = 2
-        with tw.config(cache="off", debug=True):
+        with tw.config(cache_dir="off", seed=7):
             print(tw.config)                      # all settings that are in force
         tw.config.threads = None
     """
@@ -113,7 +157,9 @@ class Config:
     __slots__ = ()
 
     threads: int | None
-    cache: Path | str | None
+    cache_dir: Path | str | None
+    seed: int | None
+    verbose: bool | None
     isa: str | None
     debug: bool | None
 
@@ -127,15 +173,24 @@ class Config:
             return given  # the environment's, which is refused where it is used
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._set({name: value})
+        texts = _texts({name: value})
+        self._set(texts)
+        setting, text = SETTINGS[name], texts[name]
+        if setting.apply is not None:
+            setting.apply(None if text is None else setting.read(text))
 
     @contextmanager
     def __call__(self, **settings: Any) -> Generator[Config]:
         """Set something while a block runs."""
         before = OVERRIDES.copy()
-        self._set(settings)
+        texts = _texts(settings)
         try:
-            yield self
+            with ExitStack() as stack:
+                for name, text in texts.items():
+                    if text is not None and (within := SETTINGS[name].within) is not None:
+                        stack.enter_context(within(SETTINGS[name].read(text)))
+                self._set(texts)
+                yield self
         finally:
             for name in settings:
                 variable = SETTINGS[name].variable
@@ -145,20 +200,13 @@ class Config:
                     OVERRIDES.pop(variable, None)
 
     @staticmethod
-    def _set(settings: dict[str, Any]) -> None:
-        """Set what is given, all of it or nothing."""
-        new: dict[str, str | None] = {}
-        for name, value in settings.items():
-            if name not in SETTINGS:
-                listed = ", ".join(SETTINGS)
-                raise type_error("config", f"unknown setting {name!r}; accepted: {listed}")
-            setting = SETTINGS[name]
-            new[setting.variable] = None if value is None else setting.written(value)
-        for variable, given in new.items():
-            if given is None:
+    def _set(texts: Mapping[str, str | None]) -> None:
+        for name, text in texts.items():
+            variable = SETTINGS[name].variable
+            if text is None:
                 OVERRIDES.pop(variable, None)
             else:
-                OVERRIDES[variable] = given
+                OVERRIDES[variable] = text
 
     def __dir__(self) -> list[str]:
         return [*SETTINGS, *object.__dir__(self)]

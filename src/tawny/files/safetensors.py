@@ -33,6 +33,7 @@ from tawny.files.reading import (
     parse_json,
 )
 from tawny.node import Value
+from tawny.progress import progress
 from tawny.shape import Shape, size
 
 MAX_HEADER: Final = 100_000_000
@@ -85,7 +86,7 @@ class _ArrayEntry(NamedTuple):
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """The arrays and the text of a file, all of it checked."""
-    with open_regular(path) as file:
+    with open_regular(path) as file, progress(f"reading {os.fspath(path)}"):
         return read_from(file, os.fstat(file.fileno()).st_size, os.fspath(path))
 
 

@@ -42,6 +42,7 @@ from tawny.graph.saving import (
     save,
 )
 from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, source_scope
+from tawny.progress import progress
 from tawny.source import Source
 
 __all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
@@ -61,7 +62,8 @@ def load(path: Path) -> Graph:
         tw.Graph([x], np.sum(x)).save("sum.tawny")
         tw.load("sum.tawny")   # -> <Graph: inputs x; 1 outputs; 0 updates; 2 nodes>
     """
-    return _Loader(os.fspath(path), read(path)).graph()
+    with progress(f"loading {os.fspath(path)}"):
+        return _Loader(os.fspath(path), read(path)).graph()
 
 
 def from_bytes(data: bytes, name: str = "a pickled graph") -> Graph:

@@ -32,6 +32,7 @@ from tawny.memory.budget import MemoryBudgetError
 from tawny.memory.plan import ArenaLayout, plan_as_in_report, replan
 from tawny.node import Node, Part
 from tawny.ops.movement import Roll
+from tawny.progress import progress
 from tawny.rewrite.bodies import bodies_pass
 from tawny.rewrite.flow import Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
@@ -391,6 +392,9 @@ PIPELINE: Final = (*PLANNING, *EMISSION)
 
 def run_stages(state: CompileState, stages: Sequence[Stage]) -> None:
     """Take the state through stages, noting what each leaves and the time it takes."""
-    for stage in stages:
-        stage.run(state)
-        state.note(stage.name)
+    count = len(state.flow.order())
+    with progress(f"compiling a graph of {count:,} nodes") as work:
+        for stage in stages:
+            work.now(stage.name)
+            stage.run(state)
+            state.note(stage.name)

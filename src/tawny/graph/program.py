@@ -23,6 +23,7 @@ from tawny.graph.profile.recording import recording
 from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Value
+from tawny.progress import progress
 from tawny.rewrite.ledger import Rewrites
 from tawny.shape import as_int
 from tawny.unique import Unique
@@ -704,11 +705,13 @@ class Program:
         lengths = {name: _length_of(name, values) for name, values in lists.items()}
         if len(set(lengths.values())) != 1:
             raise value_error("sweep", f"the lists must be of one length, not {lengths}")
-        with self._lock:
-            return [
-                self(**dict(zip(lists, row, strict=True)))
-                for row in zip(*lists.values(), strict=True)
-            ]
+        rows = list(zip(*lists.values(), strict=True))
+        with self._lock, progress("sweep") as work:
+            found: list[Any] = []
+            for number, row in enumerate(rows, 1):
+                work.now(f"{number} of {len(rows)}")
+                found.append(self(**dict(zip(lists, row, strict=True))))
+            return found
 
 
 def _length_of(name: str, values: Sequence[Any]) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple, final, overload
 
+from tawny.progress import say
+
 
 class StageRecord(NamedTuple):
     """One stage: its name, the nodes or steps and the bytes that it leaves, and its time."""
@@ -21,13 +23,13 @@ class StageRecord(NamedTuple):
 
 
 def _log(stage: StageRecord) -> None:
-    """Say of a stage under the name `tawny` what it left; nobody listens without `logging`."""
+    """Say of a stage what it left: under the name `tawny`, if `logging` is in use, and if asked."""
+    name, nodes, nbytes, seconds = stage
+    text = f"compile: {name}: {nodes} nodes, {nbytes} bytes, {1e3 * seconds:.2f} ms"
+    say(text)
     logging = sys.modules.get("logging")
     if logging is not None:
-        logging.getLogger("tawny").debug(
-            "compile: %s: %d nodes, %d bytes, %.2f ms",
-            *(stage.name, stage.nodes, stage.bytes, 1e3 * stage.seconds),
-        )
+        logging.getLogger("tawny").debug(text)
 
 
 @final

@@ -13,6 +13,7 @@ from tawny.graph.jit_options import compile_options
 from tawny.onnx.call import UnknownValueError
 from tawny.onnx.model import Model, Shapes
 from tawny.onnx.reading import read_model
+from tawny.progress import progress
 
 
 @explain_bad_calls
@@ -50,7 +51,8 @@ def load(
     if is_free and not model.is_static:
         return model
     try:
-        graph = model.graph(shapes, values)
+        with progress("reading an ONNX model"):
+            graph = model.graph(shapes, values)
     except UnknownValueError as error:
         if is_free:
             return model

@@ -7,7 +7,6 @@ evaluated in run 0; a program numbers its runs, and each draws anew.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from tawny.attributes import AnyShape, Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
-from tawny.forking import fork_safe_lock
 from tawny.node import Constant, Node, Value, make, scalar
 from tawny.op import BatchOperand, Gradient, Op, Trait, Type, integer
 from tawny.ops import elementwise as e
@@ -31,6 +29,7 @@ from tawny.ops.indexing import ArgSort, slice_node
 from tawny.ops.movement import align_batch, batch_size
 from tawny.ops.selection import take
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
+from tawny.streams import MOST_SEED, current_streams, next_stream, own_streams
 
 ANEW: Final = Trait.IMPURE | Trait.VOLATILE
 """Numbers are drawn anew in every run."""
@@ -137,31 +136,6 @@ class Permutation(Draw, name="random_permutation", arity=0, traits=ANEW, gradien
 # --------------------------------------------------------------------- streams
 
 
-class _Streams:
-    """The current seed, and how many streams of it were taken."""
-
-    def __init__(self) -> None:
-        self._lock = fork_safe_lock()
-        self.restart(0)
-
-    def restart(self, seed: int) -> None:
-        with self._lock:
-            self._seed = seed
-            self._numbers = itertools.count()
-
-    def take(self) -> tuple[int, int]:
-        with self._lock:
-            return self._seed, next(self._numbers)
-
-
-_STREAMS: Final = ContextVar("streams", default=_Streams())  # noqa: B039  (shared on purpose)
-
-
-def _stream() -> tuple[int, int]:
-    """The current seed, and its next stream."""
-    return _STREAMS.get().take()
-
-
 _MAKE_DRAW: Final[ContextVar[MakeDraw]] = ContextVar("make_draw", default=make)
 
 
@@ -199,13 +173,8 @@ def local_seed(n: int) -> Generator[None]:
             two = tw.random.uniform()
         bool(one.numpy() == two.numpy())              # -> True
     """
-    own = _Streams()
-    own.restart(_seed_number(n, "local_seed"))
-    token = _STREAMS.set(own)
-    try:
+    with own_streams(_seed_number(n, "local_seed")):
         yield
-    finally:
-        _STREAMS.reset(token)
 
 
 @explain_bad_calls
@@ -214,19 +183,20 @@ def seed(n: int) -> None:
 
     - `n`: an integer from 0 to 2**64 - 1.
 
-    The k-th random array made after this has stream k.  Before the first call the seed is 0.
+    The k-th random array made after this has stream k.  Before the first call the seed is
+    `TAWNY_SEED`, or 0.
 
         tw.random.seed(5)
         first = tw.random.normal()
         tw.random.seed(5)
         bool(first.numpy() == tw.random.normal().numpy())   # -> True
     """
-    _STREAMS.get().restart(_seed_number(n, "seed"))
+    current_streams().restart(_seed_number(n, "seed"))
 
 
 def _seed_number(n: int, op: str) -> int:
     number = as_int(n, op, "n")
-    if not 0 <= number < 2**64:
+    if not 0 <= number <= MOST_SEED:
         raise value_error(op, f"n is {number}; it must be from 0 to 2**64 - 1")
     return number
 
@@ -310,7 +280,7 @@ def uniform(
     wanted = floating_dtype(dtype, "uniform")
     _check_ordered(low, high, "uniform")
     bounds = parameter_node(low, wanted, "uniform", 0), parameter_node(high, wanted, "uniform", 1)
-    base = wrap(make_draw(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
+    base = wrap(make_draw(Uniform(*next_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
     first, last = map(wrap, bounds)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         if not math.isfinite(high - low):
@@ -345,7 +315,7 @@ def normal(
     if spread is not None and not np.all(spread >= 0):
         raise value_error("normal", f"std is {std!r}; it must be at least 0")
     parameters = parameter_node(mean, wanted, "normal", 0), parameter_node(std, wanted, "normal", 1)
-    base = wrap(make_draw(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
+    base = wrap(make_draw(Normal(*next_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
     centre, scale = map(wrap, parameters)
     scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
     return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
@@ -371,7 +341,7 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
     if length is not None and not np.all(length >= 0):
         raise value_error("exponential", f"scale is {scale!r}; it must be at least 0")
     parameter = parameter_node(scale, wanted, "exponential", 0)
-    base = Uniform(*_stream(), drawn_shape(shape, [parameter], "exponential"), wanted)
+    base = Uniform(*next_stream(), drawn_shape(shape, [parameter], "exponential"), wanted)
     waiting = e.negative(e.log1p(e.negative(wrap(make_draw(base)))))
     return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
 
@@ -393,7 +363,7 @@ def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array
     if chance is not None and not np.all((chance >= 0) & (chance <= 1)):
         raise value_error("bernoulli", f"p is {p!r}; it must be from 0 to 1")
     parameter = parameter_node(p, dt.FLOAT64, "bernoulli", 0)
-    base = Uniform(*_stream(), drawn_shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
+    base = Uniform(*next_stream(), drawn_shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
     happens = e.less(wrap(make_draw(base)), wrap(parameter))
     return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
 
@@ -425,7 +395,7 @@ def integers(
         for i, bound in enumerate((low, last))
     )
     shape = drawn_shape(shape, bounds, op)
-    return wrap(make_draw(Integers(*_stream(), shape, wanted), bounds))
+    return wrap(make_draw(Integers(*next_stream(), shape, wanted), bounds))
 
 
 def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
@@ -447,7 +417,7 @@ def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
 
 
 def _draw_permutation(population: int, length: int) -> Array:
-    return wrap(make_draw(Permutation(*_stream(), (length,), dt.INT64, population)))
+    return wrap(make_draw(Permutation(*next_stream(), (length,), dt.INT64, population)))
 
 
 def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:

@@ -16,6 +16,7 @@ from tawny.graph.graph import Graph
 from tawny.graph.profile.recording import pause
 from tawny.graph.profile.work import Work
 from tawny.ops.creation import var
+from tawny.progress import progress
 
 if TYPE_CHECKING:
     from tawny.graph.program import Program
@@ -127,7 +128,7 @@ def roof_of(engine: str, threads: int) -> Roof:
     """The roof of an engine on a number of threads, measured when it is first asked for."""
     key = engine, threads
     if key not in _KNOWN:
-        with warnings.catch_warnings(), pause():
+        with warnings.catch_warnings(), pause(), progress("measuring the machine"):
             warnings.simplefilter("ignore")
             _KNOWN[key] = _measure(engine, threads)
     return _KNOWN[key]

@@ -12,6 +12,7 @@ from tawny.engine.protocol import UPDATE, Executable, Measurement, WorkSpan
 from tawny.graph.profile.estimate import StepWork, predict, steps_of
 from tawny.graph.profile.profile import Profile, StepProfile
 from tawny.graph.profile.roof import Roof, roof_of
+from tawny.progress import progress
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
@@ -133,11 +134,13 @@ def profile_program(
     times = RunTimes()
     executable.advance(positions, draw, 1)
     executable.measure(positions, draw)
-    for _ in range(runs):
-        start = perf_counter()
-        executable.advance(positions, draw, 1)
-        times.plain.append(perf_counter() - start)
-        times.add(positions, executable.measure(positions, draw))
+    with progress("profile") as work:
+        for run in range(runs):
+            work.now(f"run {run + 1} of {runs}")
+            start = perf_counter()
+            executable.advance(positions, draw, 1)
+            times.plain.append(perf_counter() - start)
+            times.add(positions, executable.measure(positions, draw))
     return times.profile(program, program.graph.name or "program")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Protocol, final
+
+from tawny.progress import is_shown, progress
 
 INTERVAL: Final = 0.1
 """Seconds between two changes of what is shown."""
@@ -70,20 +71,22 @@ class ProgressBar:
 @contextmanager
 def show_progress(show: bool | None, epochs: int, batches: int | None) -> Generator[Progress]:
     """A bar on the standard error output if it is a terminal, or if `show` says so."""
-    if show is False or (show is None and not sys.stderr.isatty()):
+    if show is False or (show is None and not is_shown()):
         yield NoProgress()
         return
-    from rich import console, progress  # noqa: PLC0415  (needed on terminals only)
+    from rich import console  # noqa: PLC0415  (needed on terminals only)
+    from rich import progress as columns  # noqa: PLC0415
 
-    with progress.Progress(
-        progress.TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[text]}"),
-        progress.TimeRemainingColumn(),
+    shown = columns.Progress(
+        columns.TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+        columns.BarColumn(),
+        columns.MofNCompleteColumn(),
+        columns.TextColumn("{task.fields[text]}"),
+        columns.TimeRemainingColumn(),
         console=console.Console(stderr=True),
         transient=True,
-    ) as bar:
+    )
+    with progress("training", silent=True), shown as bar:
         yield ProgressBar(bar, epochs, batches)
 
 
