@@ -14,8 +14,6 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.op import FACTS
 
-ENGINES = ["cpu", "reference"]
-
 
 class Counted:
     """A function that counts its calls, and adds a number to what it is given."""
@@ -33,7 +31,6 @@ def delayed(f, *arrays, **options):
     return tw.delay(f, *arrays, shape=(2,), dtype="float64", **options)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_function_runs_when_what_it_reads_changed(engine: str) -> None:
     x, y = tw.var("x", (2,)), tw.var("y", (2,))
     f, always, pure, none = Counted(), Counted(), Counted(), Counted(1.0)
@@ -61,7 +58,6 @@ def test_a_function_runs_when_what_it_reads_changed(engine: str) -> None:
         np.testing.assert_array_equal(result, np.full(2, expected))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_what_follows_a_function_is_not_computed_again(engine: str) -> None:
     x, y = tw.var("x", (2,)), tw.var("y", (2,))
     heavy = tnp.exp(delayed(Counted(), x))
@@ -73,7 +69,6 @@ def test_what_follows_a_function_is_not_computed_again(engine: str) -> None:
     assert "delay" not in [a.node.name for a in program.affected(y)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_function_of_an_updated_variable_runs_in_each_step(engine: str) -> None:
     n, z = tw.var("n", (2,)), tw.var("z", (2,))
     f, g = Counted(1.0), Counted(5.0)
@@ -85,7 +80,6 @@ def test_a_function_of_an_updated_variable_runs_in_each_step(engine: str) -> Non
     np.testing.assert_array_equal(program.state["n"], np.full(2, 4.0))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_functions_with_effects_are_never_merged_or_folded(engine: str) -> None:
     x = tw.var("x", (2,))
     f = Counted()
@@ -102,7 +96,6 @@ def test_functions_with_effects_are_never_merged_or_folded(engine: str) -> None:
     assert f.calls == 8, "another program calls them once for itself"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_without_incremental_runs_everything_runs(engine: str) -> None:
     x, y = tw.var("x", (2,)), tw.var("y", (2,))
     f = Counted()
@@ -116,7 +109,6 @@ def test_without_incremental_runs_everything_runs(engine: str) -> None:
     assert f.calls == 4
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_printing_follows_what_is_printed(engine: str) -> None:
     x, y = tw.var("x"), tw.var("y")
     file = io.StringIO()
@@ -182,7 +174,6 @@ def programs(draw):
     return variables, outputs, functions, changes
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=40, deadline=None)
 @given(case=programs(), budget=st.sampled_from([None, 1.0, 0.8, 0.5, 0.0]))
 def test_functions_run_exactly_when_what_they_read_changed(engine: str, case, budget) -> None:

@@ -12,7 +12,6 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny import nn, optim
 
-ENGINES = ["reference", "cpu"]
 X = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
 Y = X @ np.array([[1.0], [-2.0], [0.5]], "float32")
 
@@ -55,7 +54,6 @@ def assert_states(state: dict[str, Any], wanted: dict[str, np.ndarray]) -> None:
     assert np.asarray(state["calls"]).dtype == np.int32
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_training_updates_states_once_a_step_in_order(engine: str) -> None:
     model = Watched()
     cut = optim.Mini(4, shuffle=False)
@@ -74,7 +72,6 @@ def test_advance_gives_new_states_and_changes_none() -> None:
     assert_states(model.state, expected([]))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_states_are_update_edges_of_a_program(engine: str) -> None:
     model = Watched()
     x = tw.var("x", X.shape, dtype="float32")

@@ -18,8 +18,6 @@ from tawny import nn, optim
 from tawny.optim.descent import Iterate, _CurvaturePairs
 from tawny.optim.line_search import LinePoint, StrongWolfe
 
-ENGINES = ("cpu", "reference")
-
 
 def rosenbrock(x: Any) -> Any:
     return tnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
@@ -55,7 +53,6 @@ PROBLEMS: dict[str, tuple[Callable[[Any], Any], list[float], float]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("method", [None, optim.LBFGS(3), optim.Newton()], ids=repr)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_minima_are_those_of_scipy(name: str, method: Any, engine: str) -> None:

@@ -14,8 +14,6 @@ from tawny import nn, optim
 from tawny.optim.composition import Steps
 from tawny.tree import leaves
 
-ENGINES = ("cpu", "reference")
-
 SCHEDULES: dict[str, tuple[Any, Any]] = {
     "cosine": (
         optim.Cosine(0.2, 10, end=0.02),
@@ -60,7 +58,6 @@ def plateau(losses: list[float], rate: float, rule: optim.Plateau) -> list[float
     return rates
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "rule",
     [

@@ -28,7 +28,6 @@ from tawny.files.functions import register_function
 from tawny.graph.pickling import plan_from
 from tawny.tree import leaf_paths
 
-ENGINES = ("cpu", "reference")
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
@@ -123,7 +122,6 @@ def test_numpy_writes_known_arrays_down() -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-@pytest.mark.parametrize("engine", ENGINES)
 def test_random_graphs_compute_the_same_bits(engine: str, seed: int) -> None:
     drawn = random_graphs.graph_of(seed, 10, impure=False)
     graph = graph_over([array_for(n) for n in drawn.outputs])
@@ -347,7 +345,6 @@ def test_plans_of_programs_in_bands_answer_the_same(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("engine", ENGINES)
 def test_plans_of_random_graphs_answer_the_same(engine: str, seed: int) -> None:
     drawn = random_graphs.graph_of(seed, 12)
     plan = graph_over([array_for(n) for n in drawn.outputs]).compile(engine=engine).plan

@@ -11,8 +11,6 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import array_for
 
-ENGINES = ["cpu", "reference"]
-
 
 def rewritten():
     """A graph in which most operands are simplified, folded or fused."""
@@ -37,7 +35,6 @@ def rewritten():
     return tw.Graph([x, w, b], [out, tnp.sum(chosen)]), arrays
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("options", [{}, {"incremental": False}, {"optimise": False}])
 def test_why_answers_for_every_array_of_the_graph(engine: str, options: dict) -> None:
     graph, arrays = rewritten()
@@ -60,7 +57,6 @@ def test_why_answers_for_every_array_of_the_graph(engine: str, options: dict) ->
         plan.why(other)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_picture_colours_what_has_memory(engine: str) -> None:
     """Of a program compiled by default: every block of memory that results of the user's lie in."""
     graph, arrays = rewritten()
@@ -77,7 +73,6 @@ def test_a_picture_colours_what_has_memory(engine: str) -> None:
     assert blocks[arrays["out"].node] is not None
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("incremental", [True, False])
 def test_plans_of_networks_answer_for_their_layers(engine: str, incremental: bool) -> None:
     """Products with bias, residual and activation are one step each, and lie where that does."""

@@ -7,10 +7,8 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from engines import BINDING
 from tawny.memory.budget import parse_bytes
-
-ENGINES = ["cpu", "reference"]
-
 
 # -------------------------------------------------------------------- variables
 
@@ -68,7 +66,6 @@ def test_assigning_to_an_argument_of_a_jitted_function_is_numpys() -> None:
 # -------------------------------------------------------------- values and names
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_known_lazy_arrays_are_values(engine: str) -> None:
     x, n = tw.var("x", (3,)), tw.var("n", (), "int64")
     program = tw.Graph([x, n], [x * 2 + n]).compile(engine=engine)
@@ -91,7 +88,6 @@ def test_known_lazy_arrays_are_values(engine: str) -> None:
     np.testing.assert_array_equal(program.get("x"), np.ones(3))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_variables_by_name(engine: str) -> None:
     price, rate = tw.var("price", (2,)), tw.var("rate")
     fixed = tnp.exp(price)
@@ -120,7 +116,6 @@ def test_variables_by_name(engine: str) -> None:
         program.get("prize")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_updates_by_name_and_without_outputs(engine: str) -> None:
     n, step = tw.var("n"), tw.var("step")
     for updates in ({"n": n + step}, {n: n + step}):
@@ -154,7 +149,6 @@ def test_updates_by_name_and_without_outputs(engine: str) -> None:
         tw.Graph(3, [n])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "name", ["self", "bind", "values", "steps", "lists", "by_name", "x y", "a.b", "λ", "None"]
 )
@@ -168,12 +162,13 @@ def test_variables_may_have_any_name(name: str, engine: str) -> None:
     program.set({name: 6.0})
     assert program.run() == (12.0,)
     assert program.sweep(**{name: [1.0, 2.0]}) == [(2.0,), (4.0,)]
-    own = np.array(7.0)
-    program.set({name: own}, bind=True)
-    assert program.run() == (14.0,)
-    assert own == 8.0
     program.touch(name)
     assert program.affected(name) == [*program.affected(v)]
+    if engine in BINDING:
+        own = np.array(7.0)
+        program.set({name: own}, bind=True)
+        assert program.run() == (14.0,)
+        assert own == 8.0
 
 
 def test_a_variable_called_bind_and_the_option() -> None:
@@ -200,7 +195,6 @@ def test_a_variable_called_bind_and_the_option() -> None:
 # ---------------------------------------------------------------------- numbers
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_numbers_of_steps(engine: str) -> None:
     n = tw.var("n", (), "int64")
     program = tw.Graph([n], [n * 10], updates={n: n + 1}).compile(engine=engine)
@@ -209,7 +203,7 @@ def test_numbers_of_steps(engine: str) -> None:
         program.run(steps=0)
     assert program.run(steps=2) == (10,)
     assert program.run(steps=0) == (10,)
-    assert program.run(0, views=True) == (10,)
+    assert np.asarray(program.run(0, views=True)[0]) == 10
     assert program.state["n"] == 2
     assert program.draw == 2
     assert program.run(np.int64(2)) == (30,)

@@ -12,8 +12,6 @@ from tawny import nn, optim
 from tawny.node import Node, toposort
 from tawny.source import describe
 
-ENGINES = ["cpu", "reference"]
-
 
 def scopes(node: Node) -> set[str]:
     return {s.scope for s in node.sources}
@@ -134,7 +132,6 @@ def test_a_layer_of_another_branch_has_its_own_path() -> None:
     assert [scopes(n) for n in toposort([y.node]) if n.name == "matmul"] == [{"a"}]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("memory", [None, 0.8])
 def test_every_step_of_a_program_has_the_scope_it_was_written_in(
     engine: str, memory: float | None
@@ -156,7 +153,6 @@ def test_every_step_of_a_program_has_the_scope_it_was_written_in(
     assert "blocks.0.norm" in str(program.rewrites)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_training_steps_belong_to_layers_loss_or_optimiser(engine: str) -> None:
     data = (np.zeros((4, 10, 10, 3), "float32"), np.zeros(4, int))
     history = nn.train(Net(), nn.cross_entropy, data, optim.Adam(0.1), epochs=1, engine=engine)
@@ -202,7 +198,6 @@ def test_errors_say_the_scope() -> None:
         Net()(tw.var("z", shape=(2, 9, 9, 5), dtype="float32"))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_errors_of_a_run_say_the_scope(engine: str) -> None:
     x = tw.var("x", shape=(2, 2))
     with tw.scope("solver"):
@@ -229,7 +224,6 @@ def test_a_name_is_told_by_everything_that_shows_the_array() -> None:
     assert "model.cost" in repr(cost)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_name_changes_no_value_and_costs_no_step(engine: str) -> None:
     x = tw.var("x", shape=(5,))
     plain = tw.Graph([x], [tnp.sum(tnp.sin(x)) + tnp.sum(tnp.cos(x))]).compile(engine)

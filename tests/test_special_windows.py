@@ -18,6 +18,7 @@ import naive_windows as naive
 import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import poisoned
+from engines import DEVICE, needs_device
 from product_harness import FLOATS, called, layouts
 from tawny.engine.cpu.products import blocking, choice, convolution, winograd
 from tawny.engine.cpu.products.convolution import (
@@ -26,6 +27,7 @@ from tawny.engine.cpu.products.convolution import (
     kernel_gradient_kernel,
 )
 from tawny.engine.reference.kernel import KERNELS
+from tawny.operator import emit
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -309,11 +311,27 @@ def test_special_values_reach_what_sees_them(case, used, cuts):
     assert (max(slices, default=1) > 1) == ("slices" in case.name)
 
 
+ON_DEVICES = ("three by three", "float64", "stride", "stride and dilation", "uneven", "groups",
+              "windows in the padding", "larger than the input")  # fmt: skip
+
+
+@needs_device
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in ON_DEVICES], ids=lambda c: c.name)
+def test_special_values_on_a_device_reach_what_sees_them(case):
+    for op, arrays, witness, _ in three_ops(case):
+        given = [tw.var(f"x{i}", shape=a.shape, dtype=a.dtype) for i, a in enumerate(arrays)]
+        program = tw.Graph(given, emit(op, *given)).compile(engine=DEVICE)
+        for words, operands in drawn(arrays):
+            with np.errstate(all="ignore"):
+                want = witness(*operands)
+                scale = finite_size(*operands) * max(1, arrays[1].size / want.shape[-1]) ** 0.5
+            agree(program(*operands), want, scale, f"{type(op).__name__}, {words}")
+
+
 # -------------------------------------------------------------------- epilogues
 
 
 @pytest.mark.parametrize("channels", [8, 1, 32])
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_what_follows_a_convolution_takes_the_same_values(channels, engine):
     rng = np.random.default_rng(channels)
     x, kernel, bias, other = (
@@ -366,7 +384,6 @@ def pooled(shape, window, options):
     )
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize(("shape", "window", "options"), POOLS)
 def test_pooling_takes_special_values_from_its_windows_alone(shape, window, options, engine):
     rng = np.random.default_rng(3)

@@ -4,6 +4,8 @@
 
 Rows, columns, depth and stack have axes of their own.  A window ties an axis of the rows to one of
 the depth: the left operand is read at the coordinate that both give together, and is zero outside.
+Outside adds nothing: a sum that is NaN, as that of zeros times an infinity, is added up again
+without it.
 
 A block of threads computes a tile of the result.  Slices of both operands lie in memory that the
 threads share; each thread keeps some elements of the tile in registers.  Elements along the depth
@@ -143,6 +145,8 @@ class ContractionStructure(NamedTuple):
     b_by_depth: bool
     endings: tuple[tuple[Elementwise, bool], ...]
     """The ops applied to the sums, and whether each has another operand."""
+    padded: bool
+    """Whether windows read outside, and numbers may be NaN."""
 
 
 def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Launch | None:
@@ -165,6 +169,7 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
         _closest([a.a for a in found.depth]) <= _closest([a.a for a in found.rows]),
         _closest([a.b for a in found.depth]) < _closest([a.b for a in found.columns]),
         tuple([(e.op, e.operand is not None) for e in found.endings]),
+        dtype.kind in "fc" and any(_reads_outside(found, w) for w in found.windows),
     )
     numbers = [found.b_start, found.c_start]
     for axes in (found.stack, found.rows, found.columns, found.depth):
@@ -180,6 +185,14 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
         tiles(each),
         SIDE * SIDE,
     )
+
+
+def _reads_outside(found: Contraction, window: Window) -> bool:
+    """Whether some row and place of the depth lie before or behind the left operand."""
+    last_row, last = found.rows[window.row].size - 1, found.depth[window.depth].size - 1
+    ends = [(0, step * n) for step, n in ((window.row_step, last_row), (window.depth_step, last))]
+    lowest, highest = (window.origin + sum(map(f, ends)) for f in (min, max))
+    return lowest < 0 or highest >= window.size
 
 
 def _closest(steps: Sequence[int]) -> int:
@@ -299,33 +312,40 @@ class _ContractionWriter:
     def _slot(self, base: Value, depth: Value, line: Value) -> Value:
         return self.f.offset(base, (depth * self.side + line) * self.slot)
 
-    def _load_a(self, row: Value, depth: Value, slot: Value) -> None:
-        """An element of the left operand, zero outside, in its place."""
-        f = self.f
-        inside = (row < self.row_count) & (depth < self.depth_count)
+    def _place_of_a(self, row: Value, depth: Value) -> tuple[Value, Value]:
+        """Whether there is an element of the left operand, and where it lies."""
         rows = coordinates(row, [axis[0] for axis in self.rows])
         depths = coordinates(depth, [axis[0] for axis in self.depth])
         place = _steps(rows, [axis[1] for axis in self.rows]) + _steps(
             depths, [axis[1] for axis in self.depth]
         )
+        inside = (row < self.row_count) & (depth < self.depth_count)
         for (r, d), (origin, row_step, depth_step, size, step) in zip(
             self.structure.windows, self.windows, strict=True
         ):
             at = origin + rows[r] * row_step + depths[d] * depth_step
             inside = inside & at.unsigned_below(size)
             place = place + at * step
-        self._keep(inside, f.offset(self.a, f.select(inside, place, 0)), slot)
+        return inside, place
+
+    def _place_of_b(self, column: Value, depth: Value) -> Value:
+        """Where an element of the right operand lies."""
+        columns = coordinates(column, [axis[0] for axis in self.columns])
+        depths = coordinates(depth, [axis[0] for axis in self.depth])
+        return _steps(columns, [axis[1] for axis in self.columns]) + _steps(
+            depths, [axis[2] for axis in self.depth]
+        )
+
+    def _load_a(self, row: Value, depth: Value, slot: Value) -> None:
+        """An element of the left operand, zero outside, in its place."""
+        inside, place = self._place_of_a(row, depth)
+        self._keep(inside, self.f.offset(self.a, self.f.select(inside, place, 0)), slot)
 
     def _load_b(self, column: Value, depth: Value, slot: Value) -> None:
         """An element of the right operand in its place."""
-        f = self.f
         inside = (column < self.column_count) & (depth < self.depth_count)
-        columns = coordinates(column, [axis[0] for axis in self.columns])
-        depths = coordinates(depth, [axis[0] for axis in self.depth])
-        place = _steps(columns, [axis[1] for axis in self.columns]) + _steps(
-            depths, [axis[2] for axis in self.depth]
-        )
-        self._keep(inside, f.offset(self.b, f.select(inside, place, 0)), slot)
+        place = self._place_of_b(column, depth)
+        self._keep(inside, self.f.offset(self.b, self.f.select(inside, place, 0)), slot)
 
     def _keep(self, inside: Value, place: Value, slot: Value) -> None:
         """What lies at a place, or zero, in shared memory."""
@@ -365,8 +385,38 @@ class _ContractionWriter:
                     columns = coordinates(c, [axis[0] for axis in self.columns])
                     place = _steps(rows, [axis[2] for axis in self.rows])
                     place = place + _steps(columns, [axis[2] for axis in self.columns])
-                    ended = self._end(totals[i * each + j], [*rows, *columns])
+                    total = self._without_padding(totals[i * each + j], r, c)
+                    ended = self._end(total, [*rows, *columns])
                     store_scalar(f, self.structure.dtype, ended, f.offset(self.c, place))
+
+    def _without_padding(self, total: Number, row: Value, column: Value) -> Number:
+        """A sum to which padding may have added NaN, without what padding adds."""
+        if not self.structure.padded:
+            return total
+        is_nan, _ = primitive(self.f, Prim.ISNAN, self.wide, [total])
+        found = self.f.either(
+            is_nan,
+            lambda: flatten([self._sum_inside(row, column)]),
+            lambda: flatten([total]),
+        )
+        return unflatten(found, [total])[0]
+
+    def _sum_inside(self, row: Value, column: Value) -> Number:
+        """The sum of the products along the depth whose left operand is inside."""
+        f = self.f
+        zero = constant(f, self.wide, 0, 0)
+        with f.loop(0, self.depth_count, carried=flatten([zero])) as loop:
+            (total,) = unflatten(loop.carried, [zero])
+            inside, place = self._place_of_a(row, loop.index)
+
+            def added() -> list[Value]:
+                a = load_scalar(f, self.structure.dtype, f.offset(self.a, place))
+                b_place = self._place_of_b(column, loop.index)
+                b = load_scalar(f, self.structure.dtype, f.offset(self.b, b_place))
+                return flatten([multiply_add(f, self.wide, a, b, total)])
+
+            loop.carry(*f.either(inside, added, lambda: flatten([total])))
+        return unflatten(loop.carried, [zero])[0]
 
     def _end(self, total: Number, at: Sequence[Value]) -> Number:
         """Apply the endings to a sum, each rounded as an op of its own is."""
