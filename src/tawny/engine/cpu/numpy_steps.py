@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tawny.engine.cpu.kernel_table import NATIVE
+from tawny.dtype import FLOAT32, FLOAT64, DType
+from tawny.engine.cpu.kernel_table import NATIVE, kernel_alone
 from tawny.engine.protocol import Task
 from tawny.engine.reference import INTO
 from tawny.engine.reference.executable import single_ufunc
 from tawny.engine.reference.kernel import WORKSPACES
 from tawny.engine.reference.workspace import bytes_of_results
 from tawny.errors import PerformanceWarning, warn
-from tawny.node import Node
+from tawny.node import Node, make, variable
 from tawny.source import Source
 
 NOTICEABLE: Final = 1e-3
 """Estimated seconds from which a step is worth a warning."""
 
-COMPILED: Final = frozenset({"float32", "float64"})
+COMPILED: Final = frozenset({FLOAT32, FLOAT64})
 """Dtypes for which whatever can be compiled is."""
 
 
@@ -36,16 +37,18 @@ def numpy_workspace_bytes(node: Node) -> int:
 
 
 def warn_of_numpy(task: Task, by_numpy: Iterable[int]) -> None:
-    """Say which steps NumPy computes, of those for which there are kernels, and what would help.
+    """Say which steps NumPy computes for which there would be kernels, and what would help.
 
-    Ops that have no kernel at all are meant to be NumPy's: factorisations, transforms, functions of
-    the user's.
+    What no change of operands brings to a kernel is meant to be NumPy's: transforms, factorisations
+    of large matrices, functions of the user's.
     """
     steps, found = task.lowered.steps, dict[str, list[Node]]()
     for step in by_numpy:
         node = steps[step]
-        if type(node.op) in NATIVE and task.lowered.problem.steps[step].seconds >= NOTICEABLE:
-            found.setdefault(_explain(node), []).append(node)
+        if task.lowered.problem.steps[step].seconds >= NOTICEABLE:
+            way_out = _way_out(node, task.threads)
+            if way_out is not None:
+                found.setdefault(_explain(node, way_out), []).append(node)
     for text, nodes in found.items():
         times = f" ({len(nodes)} steps)" if len(nodes) > 1 else ""
         warn(text + times, PerformanceWarning, about=_places(nodes))
@@ -61,18 +64,38 @@ def warn_of_engine(task: Task, reason: str) -> None:
         )
 
 
-def _explain(node: Node) -> str:
-    kinds = [str(source.dtype) for source in node.inputs]
+def _way_out(node: Node, threads: int) -> str | None:
+    """What makes operands such that there is a kernel; None where nothing does."""
+    if type(node.op) not in NATIVE:
+        return None
+    kinds = [source.dtype for source in node.inputs]
     odd = [kind for kind in kinds if kind not in COMPILED]
-    if len(set(kinds)) > 1:
-        way_out = "convert them to one dtype first (x.astype(dtype))"
-    elif odd:
-        way_out = f"{odd[0]} is converted by x.astype('float64') where its values allow that"
-    else:
-        way_out = "copy operands that are views first (np.copy(x))"
+    ways = {
+        "copy operands that are views first (np.copy(x))": kinds,
+    }
+    if odd:
+        wide = [FLOAT64 if kind == odd[0] else kind for kind in kinds]
+        ways[f"{odd[0]} is converted by x.astype('float64') where its values allow that"] = wide
+    return next((text for text, new in ways.items() if _has_kernel(node, new, threads)), None)
+
+
+def _has_kernel(node: Node, kinds: Sequence[DType], threads: int) -> bool:
+    """Whether a kernel applies the op of a node to new arrays of these dtypes."""
+    types = [(source.shape, kind) for source, kind in zip(node.inputs, kinds, strict=True)]
+    if node.op.mistake(types) is not None:
+        return False
+    try:
+        other = make(node.op, tuple([variable(None, *kind) for kind in types]))
+    except (TypeError, ValueError):
+        return False
+    return kernel_alone(other, threads) is not None
+
+
+def _explain(node: Node, way_out: str) -> str:
+    kinds = ", ".join([str(source.dtype) for source in node.inputs])
     return (
         f"{node.name}: NumPy computes this step, since there is no compiled kernel for operands of "
-        f"{', '.join(kinds)} that lie like these; {way_out}"
+        f"{kinds} that lie like these; {way_out}"
     )
 
 
