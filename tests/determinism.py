@@ -52,6 +52,7 @@ def table(large: bool) -> dict[str, Case]:
 
     import tawny as tw
     import tawny.numpy as tnp
+    from engines import DEVICE, has_device
     from random_graphs import graph_of
     from recurrent_graphs import unrolled
     from tawny import models, nn, optim
@@ -124,6 +125,28 @@ def table(large: bool) -> dict[str, Case]:
         model = nn.Sequential(*layers, nn.GlobalAvgPool2d(), nn.Linear(32, 10))
         return training(model, (4, 17, 20, 3), optim.SGD(0.1))
 
+    def loops() -> tw.Graph:
+        tw.random.seed(0)  # draws are numbered from here on
+        x, xs = tw.var("x", shape=(20, 30)), tw.var("xs", shape=(9, 20, 30))
+
+        def step(carry: Any, one: Any) -> Any:
+            total, last = carry
+            new = tnp.tanh(last @ tnp.matrix_transpose(one)) @ one + tw.random.normal(
+                shape=(20, 30)
+            )
+            return (total + tnp.sum(new), new), tnp.sort(new, axis=1)
+
+        carry, rows = tw.scan(step, (0.0, x), xs)
+        halved = tw.while_loop(lambda y: tnp.max(y) > 0.1, lambda y: y / 2 + y @ y.T @ y / 900, x)
+        either = tw.cond(tnp.sum(x) > 0, lambda y: tnp.exp(y) @ y.T, lambda y: y @ y.T, x)
+        slope = tw.gradients(tnp.sum(tw.fori_loop(0, 5, lambda i, y: tnp.sin(y + i), x)), [x])
+        return tw.Graph([x, xs], [*carry, rows, halved, either, *slope])
+
+    def batches() -> tw.Graph:
+        w, xs = tw.var("w", shape=(24, 24)), tw.var("xs", shape=(12, 7, 24))
+        each = tw.vmap(tw.grad(lambda w, x: tnp.sum(tnp.logsumexp(x @ w, axis=1))), (None, 0))
+        return tw.Graph([w, xs], [each(w, xs), tw.vmap(tnp.sort)(xs)], updates={w: w * 0.5})
+
     def drawn(seed: int) -> tw.Graph:
         found = graph_of(seed, 25, impure=False)
         with warnings.catch_warnings():
@@ -143,7 +166,15 @@ def table(large: bool) -> dict[str, Case]:
         "reductions": Case(reductions),
         "shared": Case(shared),
         "convolutions": Case(convolutions, whole),
+        "loops": Case(loops),
+        "batches": Case(batches),
     }
+    if has_device():
+        on_device = {"engine": DEVICE}
+        cases |= {
+            "batches on a device": Case(batches, on_device),
+            "dense on a device within": Case(dense, on_device, 0.7),
+        }
     cases |= {f"random {seed}": Case(lambda seed=seed: drawn(seed)) for seed in (1, 2, 3, 4)}
     if large:
         image = {"ResNet50": models.ResNet50, "InceptionV3": models.InceptionV3}
@@ -174,7 +205,6 @@ def digest(things: Any) -> str:
 def digests(case: Case) -> dict[str, str]:
     """For each stage of a program a digest."""
     import tawny as tw
-    from tawny.engine.cpu.kernel_table import kernel_alone
     from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
     from tawny.node import toposort
 
@@ -194,22 +224,23 @@ def digests(case: Case) -> dict[str, str]:
     made = [n.value.tobytes() for n in order if n.value is not None]
     layout, threads = program.plan.layout, program.plan.threads
     steps = compiled._memory_plan.lowered.steps
-    kernels = [kernel_alone(node, threads) for node in steps if not node.name.startswith("bands")]
+    bodies = [body for node in steps for body in bodies_of(node, threads)]
+    kernels = [*kernels_of(steps, threads, case.options.get("engine", "cpu"))]
     found = layout.schedule
     values = [(v.bytes, v.kept, v.pinned, v.view_of) for v in layout.problem.values]
     return {
         "nodes": digest([nodes, made]),
         "rewrites": digest([rewritten(r) for r in program.rewrites]),
-        "order": digest([layout.sequence, [number[n] for n in steps]]),
+        "order": digest([layout.sequence, [number[n] for n in steps], *map(ordered, bodies)]),
         "memory": digest([found.in_place_pairs, found.reads, found.writes, found.storages, values]),
-        "places": digest([layout.placement, layout.problem.structure]),
+        "places": digest([layout.placement, layout.problem.structure, *map(placed, bodies)]),
         "kept": digest([number[n] for n in compiled._memory_plan.kept]),
         "in_place_updates": digest(
             [(number[s], t.name) for s, t in compiled.in_place_updates.items()]
         ),
         "shown": digest(re.sub(r"\[[^\[\]]*:\d+[^\[\]]*\]", "", str(program.plan))),
-        "kernels": digest([k and described(k) for k in kernels]),
-        "dealt": digest([k and dealt(k) for k in kernels]),
+        "kernels": digest([same for same, _ in kernels]),
+        "dealt": digest([by_threads for _, by_threads in kernels]),
         "adapted": digest(program.plan.adapted),
         "results": digest([value.tobytes() for value in results(program)]),
     }
@@ -222,6 +253,47 @@ def rewritten(record: Any) -> Any:
     """
     entries = [[(e.op, e.shape, e.dtype) for e in side] for side in (record.before, record.after)]
     return record.rule.name, entries
+
+
+def bodies_of(node: Any, threads: int) -> Iterator[Any]:
+    """The plans of the bodies of a loop that runs natively, innermost too."""
+    from tawny.engine.cpu.loops import loop_plan
+    from tawny.ops.loops import BodyOp
+
+    found = loop_plan(node, threads) if isinstance(node.op, BodyOp) else None
+    for body in () if found is None else found.bodies:
+        yield body
+        for inner in body.task.lowered.steps:
+            yield from bodies_of(inner, threads)
+
+
+def ordered(body: Any) -> Any:
+    """In which order the steps of a body run, and what they compute in place."""
+    ops = [node.op for node in body.task.lowered.steps]
+    return ops, body.task.layout.sequence, sorted(body.in_place)
+
+
+def placed(body: Any) -> Any:
+    """Where the values of a body lie."""
+    return body.task.layout.placement
+
+
+def kernels_of(steps: Any, threads: int, engine: str) -> Iterator[tuple[Any, Any]]:
+    """Of each kernel what is the same everywhere, and what may depend on the number of threads."""
+    from tawny.engine.cpu.kernel_table import kernel_alone
+    from tawny.engine.cpu.loops import steps_of
+    from tawny.engine.gpu.table import kernel_of
+    from tawny.engine.layout import Views
+
+    for node in steps:
+        if engine != "cpu":
+            made = kernel_of(node, Views())
+            yield made and [(one.code.ir(), *one[1:]) for one in made.launches], None
+            continue
+        for inner in steps_of(node, threads):
+            if not inner.name.startswith("bands"):
+                kernel = kernel_alone(inner, threads)
+                yield kernel and described(kernel), kernel and dealt(kernel)
 
 
 def described(kernel: Any) -> Any:
