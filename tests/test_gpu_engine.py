@@ -18,6 +18,7 @@ from engines import DEVICE, needs_device
 from tawny import dtype as dt
 from tawny import random as draws
 from tawny.array import Array, array_for
+from tawny.engine.gpu import engine as gpu_engine
 from tawny.engine.gpu.engine import GpuEngine
 from tawny.engine.gpu.launch import SYMBOL, KernelCode
 from tawny.engine.gpu.table import kernel_of
@@ -250,6 +251,24 @@ def test_what_has_no_kernel_is_computed_by_the_host_and_said() -> None:
     values = RNG.standard_normal(50)
     np.testing.assert_allclose(program(values)[0], np.fft.fft(np.exp(values)) * 2, rtol=1e-12)
     assert "by the host, with copies of 1,200 bytes: fft" in repr(program.explain())
+
+
+@needs_device
+def test_copies_for_the_host_that_can_be_noticed_are_said_once(monkeypatch) -> None:
+    x = tw.var("x", (50,))
+    graph = tw.Graph([x], [tnp.fft.fft(tw.delay(np.sin, x)), tnp.fft.ifft(tnp.exp(x))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph.compile(engine=DEVICE)
+    monkeypatch.setattr(gpu_engine, "NOTICEABLE_BYTES", 2401)
+    graph.compile(engine=DEVICE)
+    monkeypatch.setattr(gpu_engine, "NOTICEABLE_BYTES", 2400)
+    with pytest.warns(tw.PerformanceWarning) as said:
+        graph.compile(engine=DEVICE)
+    (text,) = [str(w.message) for w in said]
+    assert "no kernel for (fft), with copies of 2,400 bytes in a run" in text
+    assert text.count("test_gpu_engine.py:") == 1
+    assert text.endswith("]")
 
 
 def test_unknown_ir_is_refused() -> None:

@@ -15,14 +15,19 @@ from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
 from tawny.engine.lowering import MachineModel, types
 from tawny.engine.protocol import Device, Task
+from tawny.errors import PerformanceWarning, warn
 from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.ops.body import Body
+from tawny.ops.delay import Delay
 from tawny.ops.fusion import ProductGroup
 from tawny.shape import size
 
 GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
 """An ordinary GPU; starting a step is a launch."""
+
+NOTICEABLE_BYTES: Final = 10_000_000
+"""Copies between host and device that are worth a warning: a millisecond of PCI Express 3."""
 
 
 class GpuEngine:
@@ -108,7 +113,26 @@ class GpuEngine:
 
     def prepare(self, task: Task) -> GpuExecutable:
         """Allocate the memory, and find what each step launches."""
-        return GpuExecutable(task, self.driver)
+        executable = GpuExecutable(task, self.driver)
+        self._warn_of_host([task.lowered.steps[step] for step in executable.by_host])
+        return executable
+
+    def _warn_of_host(self, nodes: Sequence[Node]) -> None:
+        """Say what is copied to the host and back in each run, if that can be noticed.
+
+        Functions of the user's are meant to be computed there.
+        """
+        left = [node for node in nodes if not isinstance(node.op, Delay)]
+        copied = sum([_copied_bytes(node, Views()) for node in left])
+        if copied < NOTICEABLE_BYTES:
+            return
+        names = ", ".join(dict.fromkeys([node.name for node in left]))
+        warn(
+            f"compile: the host computes what {self.name!r} has no kernel for ({names}), with "
+            f"copies of {copied:,} bytes in a run; engine='cpu' copies nothing",
+            PerformanceWarning,
+            about=tuple(dict.fromkeys([s for node in left for s in node.sources])),
+        )
 
 
 def _copied_bytes(node: Node, views: Views) -> int:
