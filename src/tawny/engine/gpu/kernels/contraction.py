@@ -36,6 +36,7 @@ from tawny.engine.llvm.scalar.numbers import (
     constant,
     flatten,
     load_scalar,
+    real,
     round_to_dtype,
     store_scalar,
     unflatten,
@@ -395,7 +396,7 @@ class _ContractionWriter:
             return total
         is_nan, _ = primitive(self.f, Prim.ISNAN, self.wide, [total])
         found = self.f.either(
-            is_nan,
+            real(is_nan),
             lambda: flatten([self._sum_inside(row, column)]),
             lambda: flatten([total]),
         )
