@@ -20,7 +20,7 @@ FLOATS = [d for d in (np.float16, np.float32, np.float64) if element_of(np.dtype
 COMPLEXES = [np.complex64, np.complex128]
 
 ACTIVATIONS = [
-    a for a in Activation if TileEpilogue(Epilogue(activation=a), np.dtype(np.float32)).possible
+    a for a in Activation if TileEpilogue(Epilogue(activation=a), np.dtype(np.float32)).is_supported
 ]
 """Those that the host has code for."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tawny.engine.cpu.products.sharing import Extents, over, tasks_of
+from tawny.engine.cpu.products.sharing import Extents, ceil_divide, tasks_of
 
 
 def work(extents: Extents, workers: int, chunk_blocks: int, parts: int) -> list[float]:
     """What each worker multiplies, in products of a tile and a block of columns."""
     stack, _, tiles, blocks, rest = extents
-    chunks = max(over(blocks, chunk_blocks), 1)
+    chunks = max(ceil_divide(blocks, chunk_blocks), 1)
     tasks: list[float] = []
     for _ in range(stack):
         for chunk in range(chunks):
@@ -45,7 +45,7 @@ def test_no_worker_has_much_more_to_do(stack, tiles, blocks, rest, workers, pack
 
 def test_columns_that_cannot_be_halved_are_no_hindrance():
     for rows, blocks in ((144, 3), (289, 3), (64, 7), (64, 5)):
-        extents = Extents(1, rows, over(rows, 6), blocks, 0)
+        extents = Extents(1, rows, ceil_divide(rows, 6), blocks, 0)
         done = work(extents, 2, *tasks_of(extents, 2, blocks, packed=False))
         assert max(done) <= 1.06 * sum(done) / 2
 

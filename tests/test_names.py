@@ -34,6 +34,23 @@ FOREIGN = {"converged", "searchsorted", "sorted", "vectorized"}
 PUBLIC = {"affected", "executed", "reused"}
 """Names of the public interface that users have written."""
 
+NEITHER_NOUN_NOR_VERB = frozenset(
+    "across after again ahead alike alone along also always apart around as aside back before behind "
+    "below beneath beside besides between beyond both by crosswise down downward either few here in "
+    "inside into inward later least like long many most near nobody often others outside over own "
+    "quiet several short simultaneous small some thin together twice under upward usual useful "
+    "wide with within without".split()
+)
+"""Bare adverbs, prepositions and adjectives, which say of nothing what they say."""
+
+FAMILIAR = {
+    ("memory/budget.py", "within"), ("memory/budget.py", "least"),
+    ("memory/recompute/search.py", "within"), ("engine/llvm/ir/control.py", "again"),
+    ("engine/llvm/ir/control.py", "either"), ("engine/llvm/ir/values.py", "by"),
+    ("engine/llvm/ir/values.py", "like"), ("graph/profile/profile.py", "by"),
+}  # fmt: skip
+"""Methods that are read with what stands before them: `budget.within(n)`, `loop.again(...)`."""
+
 TWINS = {
     "Convolution", "Constant", "Reshape", "Slice", "Max", "Checkpoint", "Activation", "Module",
     "Schedule",
@@ -100,6 +117,16 @@ def test_no_module_class_or_function_is_a_bare_participle() -> None:
         if is_participle(node.name)
     ]
     assert not bad, "\n".join(bad)
+
+
+def test_no_function_is_a_bare_adverb_or_preposition() -> None:
+    found = {
+        (str(path.relative_to(SOURCE)), node.name): f"{where(path, node)}: {node.name}"
+        for path, tree in modules().items()
+        for node in definitions(tree)
+        if node.name.strip("_") in NEITHER_NOUN_NOR_VERB and not node.name.endswith("__")
+    }
+    assert found.keys() == FAMILIAR, "\n".join(found[key] for key in found.keys() - FAMILIAR)
 
 
 def test_a_class_name_has_one_meaning() -> None:

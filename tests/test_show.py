@@ -258,7 +258,7 @@ def test_rows_hold_everything_once_and_inputs_above(shape: str) -> None:
         level = {i: k for part in box.parts for k, row in enumerate(part) for i in row}
         for k in (i for i in level if i >= 0):
             assert all(level[s] < level[k] for s in inputs[k] if s in level)
-    assert sorted(layout.downward()) == list(range(len(layout.boxes)))
+    assert sorted(layout.boxes_downward()) == list(range(len(layout.boxes)))
 
 
 def test_the_layout_takes_linear_time() -> None:

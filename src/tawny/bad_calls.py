@@ -73,7 +73,7 @@ def _misuse(
         if p.name != "self"
     )
     if unknown:
-        detail = f"unknown argument {unknown[0]!r}{_here(unknown[0], parameters)}"
+        detail = f"unknown argument {unknown[0]!r}{_name_here(unknown[0], parameters)}"
     else:
         detail = str(error).partition("() ")[2] or f"cannot take {len(args)} positional arguments"
     return type_error(name, f"{detail}; accepted: {accepted}")
@@ -143,7 +143,7 @@ ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
 """What other libraries call arguments, and what they are called here."""
 
 
-def _here(word: str, accepted: Collection[str]) -> str:
+def _name_here(word: str, accepted: Collection[str]) -> str:
     """What an argument of another library is called here, if it is known."""
     ours = [name for name in ELSEWHERE.get(word, ()) if name in accepted]
     note = NOTES.get((word, *ours), "")
@@ -163,7 +163,7 @@ def check_words(cls: type[Any], words: Collection[str]) -> None:
         return
     for word in words:
         if word not in accepted:
-            said = f"unknown argument {word!r}{_here(word, accepted)}"
+            said = f"unknown argument {word!r}{_name_here(word, accepted)}"
             raise type_error(cls.__name__, f"{said}; accepted: {', '.join(accepted) or 'none'}")
 
 

@@ -171,6 +171,11 @@ def check_all_fit(values: np.ndarray[Any, Any], dtype: DType, op: str, what: str
             )
 
 
+def accumulation_dtype(dtype: DType) -> DType:
+    """The dtype that sums and products are made in: float32 for float16, else their own."""
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
 def real_dtype(dtype: DType) -> DType:
     """The dtype of the real part."""
     if dtype.kind != "c":

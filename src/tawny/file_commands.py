@@ -181,7 +181,7 @@ def run_file(given: argparse.Namespace) -> Answer:
     arrays = _arrays(given.input)
     shapes = {name: value.shape for name, value in arrays.items()}
     start = perf_counter()
-    graph = _runnable(given.file, _shapes(given.shape) | shapes, arrays)
+    graph = _load_runnable(given.file, _shapes(given.shape) | shapes, arrays)
     options = {"memory": given.memory, "engine": given.engine, "threads": given.threads}
     program = graph.compile(incremental=False, **options)
     built = perf_counter() - start
@@ -218,7 +218,7 @@ def _arrays(given: list[str]) -> dict[str, Any]:
     return arrays
 
 
-def _runnable(path: Path, shapes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Graph:
+def _load_runnable(path: Path, shapes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Graph:
     """The graph for some shapes; inputs that shapes depend on are fixed."""
     if not _is_onnx(path):
         return load(path)

@@ -33,11 +33,11 @@ def fork_safe_lock(left: Callable[[], object] | None = None) -> Lock:
     done.  It does not keep its object alive.
     """
     made = threading.RLock()
-    _LOCKS[made] = _nobody if left is None else weakref.WeakMethod(left)
+    _LOCKS[made] = _do_nothing if left is None else weakref.WeakMethod(left)
     return made
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """In place of a method."""
 
 

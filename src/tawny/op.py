@@ -205,7 +205,7 @@ def _castable_categories(loops: tuple[DType, ...]) -> frozenset[Category]:
     return frozenset(c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in loops))
 
 
-def _same(dtype: DType) -> DType:
+def _keep_dtype(dtype: DType) -> DType:
     return dtype
 
 
@@ -222,24 +222,26 @@ INTEGER_LOOPS: Final = ALL_LOOPS[1:9]
 FLOAT_LOOPS: Final = ALL_LOOPS[9:12]
 INEXACT_LOOPS: Final = ALL_LOOPS[9:]
 
-promoted: Final = DTypeRule("the promoted dtype", ALL_LOOPS, _same)
-numeric: Final = DTypeRule("the promoted dtype, at least int8", NUMBER_LOOPS, _same)
-not_boolean: Final = DTypeRule("the promoted dtype", NUMBER_LOOPS, _same, dt.BOOLEAN)
-real: Final = DTypeRule("the promoted dtype, not complex", REAL_LOOPS, _same)
-real_numeric: Final = DTypeRule("the promoted dtype, at least int8", REAL_NUMBER_LOOPS, _same)
-floating: Final = DTypeRule("the least floating-point dtype that holds all", FLOAT_LOOPS, _same)
-inexact: Final = DTypeRule("the least inexact dtype that holds all", INEXACT_LOOPS, _same)
+promoted: Final = DTypeRule("the promoted dtype", ALL_LOOPS, _keep_dtype)
+numeric: Final = DTypeRule("the promoted dtype, at least int8", NUMBER_LOOPS, _keep_dtype)
+not_boolean: Final = DTypeRule("the promoted dtype", NUMBER_LOOPS, _keep_dtype, dt.BOOLEAN)
+real: Final = DTypeRule("the promoted dtype, not complex", REAL_LOOPS, _keep_dtype)
+real_numeric: Final = DTypeRule("the promoted dtype, at least int8", REAL_NUMBER_LOOPS, _keep_dtype)
+floating: Final = DTypeRule(
+    "the least floating-point dtype that holds all", FLOAT_LOOPS, _keep_dtype
+)
+inexact: Final = DTypeRule("the least inexact dtype that holds all", INEXACT_LOOPS, _keep_dtype)
 quotient: Final = DTypeRule(
     "the least inexact dtype that holds all; float64 for integers",
     INEXACT_LOOPS,
-    _same,
+    _keep_dtype,
     integers=dt.FLOAT64,
 )
 magnitude: Final = DTypeRule("the promoted dtype, real", ALL_LOOPS, dt.real_dtype)
-bits: Final = DTypeRule("the promoted boolean or integer dtype", ALL_LOOPS[:9], _same)
-integer: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _same)
-whole: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _same, dt.BOOLEAN)
-chosen: Final = DTypeRule("the promoted dtype of the choices", ALL_LOOPS, _same, ignores=1)
+bits: Final = DTypeRule("the promoted boolean or integer dtype", ALL_LOOPS[:9], _keep_dtype)
+integer: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _keep_dtype)
+whole: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _keep_dtype, dt.BOOLEAN)
+chosen: Final = DTypeRule("the promoted dtype of the choices", ALL_LOOPS, _keep_dtype, ignores=1)
 truth: Final = DTypeRule("bool", ALL_LOOPS, _bool)
 real_truth: Final = DTypeRule("bool", FLOAT_LOOPS, _bool)
 

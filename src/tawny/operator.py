@@ -222,13 +222,13 @@ def ufunc_answer(
         _check_dtype(result, given["dtype"], name)
     out = args[arity] if len(args) > arity else kwargs.get("out")
     if not isinstance(result, tuple):
-        return _into(out, result, given["where"], name)
+        return _write_result(out, result, given["where"], name)
     results = items_of(result)
     outs = (None,) * len(results) if out is None else items_of(out)
     if len(outs) != len(results):
         raise type_error(name, f"out must be a tuple of {len(results)} arrays or None")
     pairs = zip(outs, results, strict=True)
-    return tuple([_into(o, r, given["where"], name) for o, r in pairs])
+    return tuple([_write_result(o, r, given["where"], name) for o, r in pairs])
 
 
 def _as_operand(x: Any, dtype: Any, casting: Any, op: str) -> Array:
@@ -249,7 +249,7 @@ def _check_dtype(result: Any, dtype: Any, op: str) -> None:
         raise type_error(op, f"dtype={dtype} is not taken: the result would be {first.dtype}")
 
 
-def _into(out: Out, result: Array, where: Any, op: str) -> Array:
+def _write_result(out: Out, result: Array, where: Any, op: str) -> Array:
     """The result of a ufunc; written into `out` if there is one, where it is asked for."""
     if out is None:
         if where is not True:

@@ -80,14 +80,14 @@ def name(x: ArrayLike, name: str) -> Array:
         )
     if isinstance(node.op, Constant):  # equal constants are one node: this one is not theirs
         node = Node(node.op, (), node.shape, node.dtype, value=node.value)
-    sources = node.sources or _here()
+    sources = node.sources or _caller_sources()
     if any(s.name for s in sources):
-        sources = (*sources, *_here())
+        sources = (*sources, *_caller_sources())
     node.sources = tuple([s if s.name else s._replace(name=label) for s in sources])
     return x if isinstance(x, Array) and x.node is node else wrap(node)
 
 
-def _here() -> tuple[Source, ...]:
+def _caller_sources() -> tuple[Source, ...]:
     source = caller()
     return () if source is None else (source,)
 

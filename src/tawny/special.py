@@ -74,7 +74,7 @@ def _real(x: ArrayLike, op: str, position: int = 0) -> Array:
     return np.astype(wrap(node), inexact_dtype(node.dtype), copy=False)
 
 
-def _wide(body: Callable[..., Array], *operands: Array) -> Array:
+def _in_float64(body: Callable[..., Array], *operands: Array) -> Array:
     """`body` of arrays of one dtype, computed in float64."""
     value = body(*[np.astype(x, np.float64, copy=False) for x in operands])
     return np.astype(value, operands[0].dtype, copy=False)
@@ -84,7 +84,7 @@ def _function(name: str, body: Function, slope: Function, doc: str) -> Unary:
     """A function of one array with a slope of its own."""
 
     def computed(x: Array) -> Array:
-        return _wide(body, x)
+        return _in_float64(body, x)
 
     computed.__name__ = name
     inner = custom_jvp(computed)
@@ -190,7 +190,7 @@ def _share(
     """
 
     def computed(*operands: Array) -> Array:
-        return _wide(body, *operands)
+        return _in_float64(body, *operands)
 
     computed.__name__ = name
     inner = custom_jvp(computed)
@@ -199,7 +199,7 @@ def _share(
         (*parameters, x), (*moves, step) = primals, tangents
         changes: list[Array] = []
         if not _is_zero(step):
-            changes.append(_wide(density, *primals) * (sign * step))
+            changes.append(_in_float64(density, *primals) * (sign * step))
         if not all(map(_is_zero, moves)):
             _, own = jvp(lambda *moved: computed(*moved, x), parameters, moves)
             changes.append(own)
@@ -266,7 +266,7 @@ i0e: Unary = _function(
 i1e: Unary = _function(
     "i1e",
     bessel.i1e,
-    lambda x: i0e(x) - np.sign(x) * i1e(x) - _over(i1e(x), x),
+    lambda x: i0e(x) - np.sign(x) * i1e(x) - _divide_odd(i1e(x), x),
     """`exp(-abs(x)) i1(x)`, which does not overflow.""",
 )
 i0: Unary = _function(
@@ -278,7 +278,7 @@ i0: Unary = _function(
 i1: Unary = _function(
     "i1",
     lambda x: np.exp(np.abs(x)) * bessel.i1e(x),
-    lambda x: i0(x) - _over(i1(x), x),
+    lambda x: i0(x) - _divide_odd(i1(x), x),
     """The modified Bessel function of the first kind and order 1.""",
 )
 j0: Unary = _function(
@@ -287,12 +287,12 @@ j0: Unary = _function(
 j1: Unary = _function(
     "j1",
     bessel.j1,
-    lambda x: j0(x) - _over(j1(x), x),
+    lambda x: j0(x) - _divide_odd(j1(x), x),
     """The Bessel function of the first kind and order 1.""",
 )
 
 
-def _over(y: Array, x: Array) -> Array:
+def _divide_odd(y: Array, x: Array) -> Array:
     """`y / x` of a function that begins as x / 2."""
     zero = np.equal(x, 0.0)
     return if_else(zero, 0.5, y / if_else(zero, 1.0, x))
@@ -379,7 +379,7 @@ ndtri: Unary = _function(
 
 
 def _slope_of_log_ndtr(x: Array) -> Array:
-    return _wide(_ratio, x)
+    return _in_float64(_ratio, x)
 
 
 def _ratio(x: Array) -> Array:
@@ -402,13 +402,13 @@ log_ndtr: Unary = _function(
 @explain_bad_calls
 def expit(x: ArrayLike, /) -> Array:
     """`1 / (1 + exp(-x))`."""
-    return _wide(np.sigmoid, _real(x, "expit"))
+    return _in_float64(np.sigmoid, _real(x, "expit"))
 
 
 @explain_bad_calls
 def logit(p: ArrayLike, /) -> Array:
     """`log(p / (1 - p))`, the inverse of `expit`."""
-    return _wide(_logit, _real(p, "logit"))
+    return _in_float64(_logit, _real(p, "logit"))
 
 
 def _logit(share: Array) -> Array:
@@ -438,7 +438,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Array:
 @explain_bad_calls
 def entr(x: ArrayLike, /) -> Array:
     """`-x log(x)`, 0 at 0, -inf below."""
-    return _wide(_entropy, _real(x, "entr"))
+    return _in_float64(_entropy, _real(x, "entr"))
 
 
 def _entropy(x: Array) -> Array:

@@ -21,7 +21,7 @@ FURTHEST: Final = 40.0
 """Standard deviations from which on the share is 0 or 1 to float64."""
 
 
-def _beside(x: Array, near: Array) -> Array:
+def _rest_of_division(x: Array, near: Array) -> Array:
     """What `near`, the rounded `x / sqrt(2)`, leaves of that: products are exact to the last."""
     high = astype(astype(near, dt.FLOAT32), dt.FLOAT64)
     low = near - high
@@ -39,7 +39,7 @@ def ndtr(x: Array) -> Array:
     inside = e.minimum(e.maximum(x, -FURTHEST), FURTHEST)
     y = inside * -ROOT
     slope = y + e.sqrt(y * y + 4 / math.pi)
-    return 0.5 * e.erfc(y) * (1.0 + slope * _beside(inside, -y))
+    return 0.5 * e.erfc(y) * (1.0 + slope * _rest_of_division(inside, -y))
 
 
 FAR_BELOW: Final = -5.0

@@ -125,7 +125,7 @@ def _results_beside(
 ) -> list[Value]:
     steps = iter(leaves(direction))
     moved = map_leaves(lambda x: _array(np.asarray(x + by * next(steps), x.dtype)), places)
-    return [_value(x).astype(_wide(_value(x).dtype)) for x in leaves(function(*moved))]
+    return [_value(x).astype(_wide_dtype(_value(x).dtype)) for x in leaves(function(*moved))]
 
 
 def _compare_pairing(
@@ -155,12 +155,12 @@ def _inner_product(first: Any, second: Any) -> float:
     total = 0.0
     for a, b in zip(leaves(first), leaves(second), strict=True):
         x, y = _value(a), _value(b)
-        products: Value = x.astype(_wide(x.dtype)) * y.astype(_wide(y.dtype))
+        products: Value = x.astype(_wide_dtype(x.dtype)) * y.astype(_wide_dtype(y.dtype))
         total += complex(np.sum(products)).real
     return total
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dt.COMPLEX128 if dtype.kind == "c" else dt.FLOAT64
 
 

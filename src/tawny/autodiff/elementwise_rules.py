@@ -36,7 +36,7 @@ class Arithmetic:
         """A cotangent times a factor."""
         return apply(quiet_multiply, g, x) if self.zero_safe else g * x
 
-    def over(self, g: Term, x: Term) -> Term:
+    def divide(self, g: Term, x: Term) -> Term:
         """A cotangent over a divisor."""
         return apply(quiet_divide, g, x) if self.zero_safe else g / x
 
@@ -147,7 +147,7 @@ def _factor(factor: Callable[[Term, Term], Term]) -> Unary:
 
 def _divisor(divisor: Callable[[Term, Term], Term]) -> Unary:
     """The rule of a function whose derivative is one over a function of result and argument."""
-    return lambda arith, g, y, x: arith.over(g, divisor(y, x))
+    return lambda arith, g, y, x: arith.divide(g, divisor(y, x))
 
 
 def _to_base(arith: Arithmetic, g: Term, y: Term, base: Term, exponent: Term | float) -> Term:
@@ -174,7 +174,7 @@ def _to_exponent(arith: Arithmetic, g: Term, y: Term, base: Term | float, expone
 def _divide_by_squared_length(arith: Arithmetic, g: Term, a: Operand, b: Operand) -> Term:
     """`g * a / (a**2 + b**2)` without the squares, which may overflow; 0 at the origin."""
     length = _nonzero_length(apply(Prim.HYPOT, a, b))
-    return arith.over(arith.times(g, a / length), length)
+    return arith.divide(arith.times(g, a / length), length)
 
 
 def _nonzero_length(y: Term) -> Term:
@@ -222,8 +222,8 @@ UNARY: Final[dict[Prim, Unary]] = {
     Prim.NEG: lambda arith, g, y, x: -g,
     Prim.POS: lambda arith, g, y, x: g,
     Prim.ABS: lambda arith, g, y, x: g * apply(Prim.SIGN, x),
-    Prim.RECIPROCAL: lambda arith, g, y, x: -arith.over(arith.times(g, y), x),
-    Prim.SQRT: lambda arith, g, y, x: arith.over(g * 0.5, y),
+    Prim.RECIPROCAL: lambda arith, g, y, x: -arith.divide(arith.times(g, y), x),
+    Prim.SQRT: lambda arith, g, y, x: arith.divide(g * 0.5, y),
     Prim.CBRT: _divisor(lambda y, x: (y * y) * 3.0),
     Prim.EXP: _factor(lambda y, x: y),
     Prim.EXP2: _factor(lambda y, x: y * LN2),
@@ -236,7 +236,7 @@ UNARY: Final[dict[Prim, Unary]] = {
     Prim.COS: lambda arith, g, y, x: -arith.times(g, apply(Prim.SIN, x)),
     Prim.TAN: _factor(lambda y, x: y * y + 1.0),
     Prim.ASIN: _divisor(lambda y, x: _cosine(x)),
-    Prim.ACOS: lambda arith, g, y, x: -arith.over(g, _cosine(x)),
+    Prim.ACOS: lambda arith, g, y, x: -arith.divide(g, _cosine(x)),
     Prim.ATAN: _divisor(lambda y, x: x * x + 1.0),
     Prim.SINH: _factor(lambda y, x: apply(Prim.COSH, x)),
     Prim.COSH: _factor(lambda y, x: apply(Prim.SINH, x)),
@@ -258,8 +258,8 @@ BINARY: Final[dict[Prim, Pair]] = {
         lambda arith, g, y, a, b: arith.times(g, a),
     ),
     Prim.DIV: (
-        lambda arith, g, y, a, b: arith.over(g, b),
-        lambda arith, g, y, a, b: -arith.over(arith.times(g, y), b),
+        lambda arith, g, y, a, b: arith.divide(g, b),
+        lambda arith, g, y, a, b: -arith.divide(arith.times(g, y), b),
     ),
     Prim.MOD: _remainder(Prim.FLOOR),
     Prim.FMOD: _remainder(Prim.TRUNC),

@@ -129,8 +129,8 @@ def _expand_fusion(node: Node, inputs: tuple[Node, ...], known: Collection[Node]
     op = node.op
     if op is _FMA:
         first, second, third = inputs
-        product = _either(make(_MULTIPLY, (first, second)), (second, first), known)
-        return [product, _either(make(_ADD, (product, third)), (third, product), known)]
+        product = _known_order(make(_MULTIPLY, (first, second)), (second, first), known)
+        return [product, _known_order(make(_ADD, (product, third)), (third, product), known)]
     if not isinstance(op, (FusedMatmul, FusedConvolution)) or op.epilogue.scaled:
         return [node if inputs == node.inputs else remake(node, inputs)]
     first, second, *added = inputs
@@ -142,12 +142,12 @@ def _expand_fusion(node: Node, inputs: tuple[Node, ...], known: Collection[Node]
         geometry = (op.strides, op.padding, op.dilation, op.groups)
         made = [make(Convolution(*geometry), (first, second))]
     for addend in added:
-        made.append(_either(make(_ADD, (made[-1], addend)), (addend, made[-1]), known))
+        made.append(_known_order(make(_ADD, (made[-1], addend)), (addend, made[-1]), known))
     last = op.epilogue.activation.op
     return made if last is None else [*made, make(last, (made[-1],))]
 
 
-def _either(node: Node, exchanged: tuple[Node, Node], known: Collection[Node]) -> Node:
+def _known_order(node: Node, exchanged: tuple[Node, Node], known: Collection[Node]) -> Node:
     """A sum or product, or the one of exchanged operands if that is known."""
     if node in known:
         return node

@@ -221,8 +221,8 @@ class Graph(Unique):
         check_untraced(self.results, "compile")
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
-        engine_named(engine).warm_up()
         with pause_gc():
+            engine_named(engine).warm_up()
             compiled = self._compile(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)
         if perf_counter() - start > SLOW_COMPILE_SECONDS:

@@ -294,7 +294,7 @@ class Plan(Unique):
             return node, False
         if node in self._expanded_groups.program_node:
             return self._expanded_groups.program_node[node], False
-        return (self._inside[node], True) if node in self._inside else None
+        return (self._step_around[node], True) if node in self._step_around else None
 
     @cached_property
     def _expanded_fusions(self) -> ExpandedFusions:
@@ -313,7 +313,7 @@ class Plan(Unique):
         return simplify_nodes(self.user_results)
 
     @cached_property
-    def _inside(self) -> dict[Node, Node]:
+    def _step_around(self) -> dict[Node, Node]:
         """The steps inside which nodes are computed that have no memory of their own."""
         members, own = self._expanded_groups
         return {m: step for step, inner in members.items() for m in inner if m not in own}

@@ -67,7 +67,7 @@ def push_forward_loop(
         [*given[op.carries : op.first_shared], *[_whole(moves[i], given[i]) for i in rows]],
         op.length,
         reverse=op.reverse,
-        inside=_inside(op.body, made),
+        inside=_draws_inside(op.body, made),
     )
     out: dict[int, Node] = dict(zip(carries, loop.carries[op.carries :], strict=True))
     out |= dict(zip(changed, loop.rows[count - op.carries :], strict=True))
@@ -163,7 +163,7 @@ def push_forward_while(
         (flag,),
     )
     first = [*given[:count], *[_whole(moves.get(i), given[i]) for i in carries]]
-    last = build_while(step, operands[0].node, first, inside=_inside(body, written))
+    last = build_while(step, operands[0].node, first, inside=_draws_inside(body, written))
     out = dict(zip(carries, last[count:], strict=True))
     return [array_for(out[i]) if i in out else None for i in range(count)]
 
@@ -240,7 +240,7 @@ def _whole(derivative: Node | None, x: Node) -> Node:
     return convert_node(broadcast_node(derivative, x.shape), x.dtype)
 
 
-def _inside(body: Subgraph, made: Mapping[Node, Node]) -> Inside:
+def _draws_inside(body: Subgraph, made: Mapping[Node, Node]) -> Inside:
     """The draws of a body that was written anew."""
     since = min([n.serial for n in body.arguments])
     return Inside(since, [made.get(n, n) for n in body.impure])
@@ -311,6 +311,6 @@ def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> 
         given[first : op.first_shared],
         op.length,
         reverse=op.reverse,
-        inside=_inside(op.body, made),
+        inside=_draws_inside(op.body, made),
     )
     return loop.rows[len(results) - first :]

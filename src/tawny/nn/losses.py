@@ -56,7 +56,7 @@ def _pair(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Arr
         raise value_error(
             op, f"the target has shape {y.shape}; it must be {x.shape}, as the prediction"
         )
-    return x, _like(y, x)
+    return x, _cast_like(y, x)
 
 
 def _pair_of_signs(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
@@ -67,7 +67,7 @@ def _pair_of_signs(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[A
     return pair
 
 
-def _like(target: Array, prediction: Array) -> Array:
+def _cast_like(target: Array, prediction: Array) -> Array:
     """The target in the prediction's dtype, so that it does not widen the loss."""
     return target if target.dtype == prediction.dtype else target.astype(prediction.dtype)
 
@@ -255,7 +255,7 @@ def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float 
     if y.dtype.kind in "iu" and y.shape == x.shape[:-1]:
         losses = -_at_classes(op, logs, y)
     elif y.dtype.kind in "fiub" and y.shape == x.shape:
-        weights = _like(y, x)
+        weights = _cast_like(y, x)
         losses = -np.sum(where(weights == 0, 0, weights * logs), axis=-1)
     else:
         raise value_error(

@@ -110,7 +110,7 @@ class _Observer:
         declared = [m for m in parts if isinstance(m, Declaration) and m not in self.named]
         fed = self._multiply_adds(_arrays(inputs))
         arrays = _arrays(outputs)
-        flops = self._multiply_adds(arrays) + self._between(layer, {*parts})
+        flops = self._multiply_adds(arrays) + self._flops_between(layer, {*parts})
         if fed:
             self.between.append((layer, fed))
         self.named.update(declared)
@@ -134,7 +134,7 @@ class _Observer:
         known.update(new)
         return multiply_adds(new)
 
-    def _between(self, layer: Module, parts: set[Module | Declaration]) -> int:
+    def _flops_between(self, layer: Module, parts: set[Module | Declaration]) -> int:
         """What a layer computed to feed its inner layers; the whole model, to feed any."""
         whole = self.binding.paths.get(layer) == ()
         own = [(inner, flops) for inner, flops in self.between if whole or inner in parts]

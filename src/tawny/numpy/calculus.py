@@ -53,7 +53,7 @@ def _part(x: Array, axis: int, start: int | None, stop: int | None) -> Array:
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-def _along(x: Array, axis: int, rank: int) -> Array:
+def _lay_along(x: Array, axis: int, rank: int) -> Array:
     """A line laid along `axis` of an array of `rank` axes."""
     return reshape(x, tuple(x.size if a == axis else 1 for a in range(rank)))
 
@@ -148,7 +148,7 @@ def _steps(f: Array, axis: int, spacing: ArrayLike) -> Array:
     n = f.shape[axis]
     if distance.ndim:
         points = _inexact(_line(distance, "gradient", f"the coordinates of axis {axis}", n))
-        return _along(diff(points), axis, f.ndim)
+        return _lay_along(diff(points), axis, f.ndim)
     wanted = dt.real_dtype(f.dtype) if dt.is_weak(spacing) else dt.inexact_dtype(distance.dtype)
     shape = tuple(n - 1 if a == axis else 1 for a in range(f.ndim))
     return filled_array(distance, shape, wanted, "gradient")
@@ -171,7 +171,7 @@ def trapezoid(
     if x is not None:
         points = _inexact(_array(x, "trapezoid", 1))
         if points.ndim == 1:
-            steps = _along(diff(points), along, array.ndim)
+            steps = _lay_along(diff(points), along, array.ndim)
         else:
             steps = diff(points, axis=axis)
     pairs = e.add(_part(array, along, 1, None), _part(array, along, None, -1))

@@ -229,12 +229,12 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
 @public(ufunc=True)
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1` to the power `x2`, in double precision at least."""
-    nodes = [lift(_wide(x), "float_power", i) for i, x in enumerate((x1, x2))]
+    nodes = [lift(_as_float(x), "float_power", i) for i, x in enumerate((x1, x2))]
     wide = dt.promote(dt.FLOAT64, *(n.dtype for n in nodes))
     return wrap(make(ELEMENTWISE["pow"], tuple(cast_node(n, wide) for n in nodes)))
 
 
-def _wide(x: ArrayLike) -> ArrayLike:
+def _as_float(x: ArrayLike) -> ArrayLike:
     """A real Python number as a float, whatever its size; all else as it is."""
     return float(x) if isinstance(x, (bool, int)) else x
 

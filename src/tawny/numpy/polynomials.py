@@ -119,16 +119,16 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     above, below = (astype(wrap(n), dt.inexact_dtype(n.dtype), copy=False) for n in given)
     steps, n = above.size - below.size + 1, below.size
     if steps < 1:
-        return zeros(1, above.dtype), _short(above)
+        return zeros(1, above.dtype), _drop_leading_zeros(above)
     left, quotient = above, list[Array]()
     for _ in range(steps):
         digit = e.divide(left[:1], below[0])
         quotient.append(digit)
         left = concat([e.subtract(left[1:n], e.multiply(digit, below[1:])), left[n:]])
-    return concat(quotient), _short(left if left.size else zeros(1, above.dtype))
+    return concat(quotient), _drop_leading_zeros(left if left.size else zeros(1, above.dtype))
 
 
-def _short(remainder: Array) -> Array:
+def _drop_leading_zeros(remainder: Array) -> Array:
     """A remainder without leading zeros, where its values are known."""
     if not remainder.node.known:
         return remainder

@@ -72,7 +72,7 @@ class ConvolutionOp(Op, may_fail=False):
         op = self.with_attributes(padding=(pads, *self.padding[1:]))
         return RowSlice(op, (seen, None), rows)
 
-    def apart(self, operands: Sequence[BatchOperand]) -> tuple[Self, tuple[Node, ...]]:
+    def as_groups(self, operands: Sequence[BatchOperand]) -> tuple[Self, tuple[Node, ...]]:
         """The op and operands of a batch whose channels are groups, each of the batch some."""
         count = batch_size(operands)
         merged = [merge_channels(repeat_in_batch(x, count)) for x in operands]
@@ -133,7 +133,7 @@ class Convolution(
         if not x.batched and self.groups == 1:
             made = make(self, (x.node, merge_channels(kernel.node)))
         else:
-            made = make(*self.apart(operands))
+            made = make(*self.as_groups(operands))
         return split_channels(made, kernel.node.shape[0])
 
 
@@ -178,7 +178,7 @@ class ConvolutionInputGradient(
         kernel, _ = operands
         if not kernel.batched:
             return batch_images(self, operands, (1,))
-        return split_channels(make(*self.apart(operands)), kernel.node.shape[0])
+        return split_channels(make(*self.as_groups(operands)), kernel.node.shape[0])
 
 
 class ConvolutionKernelGradient(
@@ -209,7 +209,7 @@ class ConvolutionKernelGradient(
         if not x.batched and self.groups == 1:
             made = make(self, (x.node, merge_channels(gradient.node)))
         else:
-            made = make(*self.apart(operands))
+            made = make(*self.as_groups(operands))
         return split_channels(made, batch_size(operands))
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:

@@ -85,12 +85,12 @@ class CumulativeProd(
         if not x.size:
             return None
         total = wrap(slice_node(cotangent.node, axis, slice(int(self.include_initial), None)))
-        factor = _later(x, axis, 1)
+        factor = _shift_back(x, axis, 1)
         distance = 1
         while distance < n:
-            total = e.add(total, scale_cotangent(_later(total, axis, distance), factor))
+            total = e.add(total, scale_cotangent(_shift_back(total, axis, distance), factor))
             if 2 * distance < n:
-                factor = e.multiply(factor, _later(factor, axis, distance))
+                factor = e.multiply(factor, _shift_back(factor, axis, distance))
             distance *= 2
         before = slice_node(result.node, axis, slice(0, -1))
         if not self.include_initial:
@@ -98,7 +98,7 @@ class CumulativeProd(
         return scale_cotangent(total, wrap(before))
 
 
-def _later(x: Array, axis: int, distance: int) -> Array:
+def _shift_back(x: Array, axis: int, distance: int) -> Array:
     """The elements `distance` places behind along `axis`; zeros beyond the end."""
     return wrap(_pad(slice_node(x.node, axis, slice(distance, None)), axis, (0, distance), 0))
 

@@ -95,8 +95,8 @@ def quiet_multiply(x: Scalar, y: Scalar) -> Scalar:
 @scalar_op(
     dtype=inexact,
     gradient=(
-        lambda arith, g, z, a, b: arith.over(g, b),
-        lambda arith, g, z, a, b: -arith.over(arith.times(g, z), b),
+        lambda arith, g, z, a, b: arith.divide(g, b),
+        lambda arith, g, z, a, b: -arith.divide(arith.times(g, z), b),
     ),
 )
 def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
@@ -137,7 +137,7 @@ def scale_cotangent(cotangent: Array, factor: Array) -> Array:
     dtype=floating,
     domain=Domain(0.0, 8.0),
     gradient=(
-        lambda arith, g, y, x: arith.over(
+        lambda arith, g, y, x: arith.divide(
             g * 0.5, arith.choose(arith.apply(Prim.EQ, y, 0.0), math.inf, y)
         ),
     ),

@@ -159,7 +159,7 @@ def _on_diagonals(node: Node, term: str, shape: Shape) -> Node:
 # ---------------------------------------------------------------- contractions
 
 
-def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
+def as_common_dtype(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
     """The operands as nodes of their common dtype."""
     return cast_to_common(lift_each(op, operands))
 
@@ -174,7 +174,7 @@ def contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], outpu
             names[label] = LETTERS[len(names)]
     table = str.maketrans(names)
     subscripts = f"{','.join(inputs)}->{output}".translate(table)
-    return wrap(make(Einsum(subscripts), alike(name, operands)))
+    return wrap(make(Einsum(subscripts), as_common_dtype(name, operands)))
 
 
 def stack_labels(ranks: Sequence[int]) -> list[str]:

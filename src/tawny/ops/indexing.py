@@ -470,13 +470,13 @@ def _part(op: Scatter, x: Array, indices: Indices) -> Array:
     return wrap(make(Gather(op.axes, op.place), (node, *indices)) if op.axes else node)
 
 
-def _with(op: Scatter, mode: str, x: Array, value: Node, indices: Indices) -> Array:
+def _with_mode(op: Scatter, mode: str, x: Array, value: Node, indices: Indices) -> Array:
     """`x` with the same part updated in another way."""
     return wrap(make(Scatter(op.ranges, op.axes, op.place, mode), (x.node, value, *indices)))
 
 
 def _pull_back_set(op: Scatter, cotangent: Array, indices: Indices) -> Pair:
-    kept = _with(op, "set", cotangent, scalar(0, cotangent.dtype, "scatter"), indices)
+    kept = _with_mode(op, "set", cotangent, scalar(0, cotangent.dtype, "scatter"), indices)
     passed = _part(op, cotangent, indices)
     if _repeats(op, indices):
         passed = e.where(_is_last(op, indices), passed, 0)
@@ -488,14 +488,14 @@ def _pull_back_mul(op: Scatter, cotangent: Array, x: Array, value: Array, indice
     if _repeats(op, indices):
         factor = e.multiply(factor, _other_factors(op, value, factor.shape, indices))
     passed = scale_cotangent(_part(op, cotangent, indices), factor)
-    return _with(op, "mul", cotangent, value.node, indices), passed
+    return _with_mode(op, "mul", cotangent, value.node, indices), passed
 
 
 def _pull_back_extremum(
     op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices
 ) -> Pair:
     old, new = e.equal(x, y), e.equal(value, _part(op, y, indices))
-    count = _with(op, "add", _number(old, x), _number(new, x).node, indices)
+    count = _with_mode(op, "add", _number(old, x), _number(new, x).node, indices)
     share = e.divide(cotangent, count)
     return e.where(old, share, 0), e.where(new, _part(op, share, indices), 0)
 

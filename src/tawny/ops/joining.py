@@ -175,10 +175,10 @@ def _concat(
                 op, f"operand {position} has no axes and cannot be joined; use np.stack"
             )
     along = normalise_axis(axis, len(nodes[0].shape), op)
-    return wrap(concat_nodes(_alike(nodes, dtype, op), along))
+    return wrap(concat_nodes(_cast_each(nodes, dtype, op), along))
 
 
-def _alike(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
+def _cast_each(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
     """The nodes, in the given dtype if there is one."""
     if dtype is None:
         return nodes
@@ -236,7 +236,7 @@ def stack(
 ) -> Array:
     """The arrays, all of one shape, along a new axis."""
     check_casting(casting, "stack")
-    nodes = _alike(_nodes(arrays, "stack"), dtype, "stack")
+    nodes = _cast_each(_nodes(arrays, "stack"), dtype, "stack")
     for position, node in enumerate(nodes):
         if node.shape != nodes[0].shape:
             raise value_error(

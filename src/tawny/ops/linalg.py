@@ -12,7 +12,7 @@ from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Type, dtype_mismat
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
-from tawny.ops.einsum import Einsum, alike, contraction, stack_labels
+from tawny.ops.einsum import Einsum, as_common_dtype, contraction, stack_labels
 from tawny.ops.movement import (
     align_batch,
     expand_dims,
@@ -159,7 +159,7 @@ def _flatten_stack(x: Node, rank: int) -> Node:
 @public("linalg.matmul", ufunc=True)
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrix product `x1 @ x2`; stacks of matrices broadcast, a vector is a row or a column."""
-    return wrap(make(Matmul(), alike("matmul", (x1, x2))))
+    return wrap(make(Matmul(), as_common_dtype("matmul", (x1, x2))))
 
 
 @public("linalg.tensordot")
@@ -203,7 +203,7 @@ def _paired_axes(name: str, left: Shape, right: Shape, axes: Any) -> tuple[Shape
 def _tensordot(name: str, left: Array, right: Array, ours: Shape, theirs: Shape) -> Array:
     """The contraction of checked axes; a plain matrix product where it is one."""
     if ours == (left.ndim - 1,) and theirs == (0,) and right.ndim <= 2:
-        return wrap(make(Matmul(), alike(name, (left, right))))
+        return wrap(make(Matmul(), as_common_dtype(name, (left, right))))
     labels = [chr(i) for i in range(0x100, 0x100 + left.ndim + right.ndim)]
     first, second = labels[: left.ndim], labels[left.ndim :]
     for a, b in zip(ours, theirs, strict=True):
@@ -231,7 +231,7 @@ def _check_match(name: str, left: Shape, axis1: int, right: Shape, axis2: int) -
 @public("linalg.vecdot", ufunc=True)
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Dot product of vectors along `axis`, the first conjugated; other axes broadcast."""
-    left, right = map(wrap, alike("vecdot", (x1, x2)))
+    left, right = map(wrap, as_common_dtype("vecdot", (x1, x2)))
     places: list[int] = []
     for position, x in enumerate((left, right)):
         _check_rank("vecdot", position, x.shape, 1)
@@ -248,7 +248,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @public(ufunc=True)
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors; stacks of either broadcast."""
-    left, right = map(wrap, alike("matvec", (x1, x2)))
+    left, right = map(wrap, as_common_dtype("matvec", (x1, x2)))
     _check_rank("matvec", 0, left.shape, 2)
     _check_rank("matvec", 1, right.shape, 1)
     _check_match("matvec", left.shape, -1, right.shape, -1)
@@ -261,7 +261,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @public(ufunc=True)
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vectors times matrices; stacks of either broadcast."""
-    left, right = map(wrap, alike("vecmat", (x1, x2)))
+    left, right = map(wrap, as_common_dtype("vecmat", (x1, x2)))
     _check_rank("vecmat", 0, left.shape, 1)
     _check_rank("vecmat", 1, right.shape, 2)
     _check_match("vecmat", left.shape, -1, right.shape, -2)

@@ -15,7 +15,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.convolution import Convolution
 from tawny.ops.creation import astype, zeros_like
 from tawny.ops.cumulative import cumulative_prod
-from tawny.ops.einsum import alike
+from tawny.ops.einsum import as_common_dtype
 from tawny.ops.indexing import pad_node
 from tawny.ops.movement import broadcast_to, expand_dims, expand_node, flip, reshape_node
 from tawny.ops.precision import in_single
@@ -105,13 +105,13 @@ def _check(op: str, shapes: Sequence[Shape], mode: str) -> None:
 @public()
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
     """Sums of products of `a` with the conjugate of `v` at every shift that `mode` asks for."""
-    return wrap(make(Correlate(mode), alike("correlate", (a, v))))
+    return wrap(make(Correlate(mode), as_common_dtype("correlate", (a, v))))
 
 
 @public()
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """Sums of products of `a` with the reverse of `v` at every shift that `mode` asks for."""
-    left, right = map(wrap, alike("convolve", (a, v)))
+    left, right = map(wrap, as_common_dtype("convolve", (a, v)))
     _check("convolve", (left.shape, right.shape), mode)
     if right.size > left.size:
         left, right = right, left

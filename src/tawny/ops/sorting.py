@@ -210,7 +210,9 @@ class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradien
 # --------------------------------------------------------------------- sorting
 
 
-def _along(x: ArrayLike, axis: int | None, op: str, number: bool = False) -> tuple[Node, int]:
+def _node_and_axis(
+    x: ArrayLike, axis: int | None, op: str, number: bool = False
+) -> tuple[Node, int]:
     """The node and its axis; the flattened node when there is none.
 
     A `number` may be looked at along its axis 0 or -1.
@@ -254,7 +256,7 @@ def sort(
 ) -> Array:
     """Elements in order along `axis`, NaN at the greater end; always stable."""
     _check_kind("sort", kind, stable, order)
-    node, place = _along(a, axis, "sort")
+    node, place = _node_and_axis(a, axis, "sort")
     return wrap(make(Sort(place, bool(descending)), (node,)))
 
 
@@ -270,7 +272,7 @@ def argsort(
 ) -> Array:
     """Indices that sort along `axis`; equal elements keep their order."""
     _check_kind("argsort", kind, stable, order)
-    node, place = _along(a, axis, "argsort", number=True)
+    node, place = _node_and_axis(a, axis, "argsort", number=True)
     return wrap(make(ArgSort(place, bool(descending)), (node,)))
 
 
@@ -310,7 +312,7 @@ def partition(
 ) -> Array:
     """Elements along `axis` so that the `kth` are where sorting puts them; all are sorted here."""
     _check_selection("partition", kind, order)
-    node, place = _along(a, axis, "partition")
+    node, place = _node_and_axis(a, axis, "partition")
     _check_kth("partition", kth, node.shape[place])
     return wrap(make(Sort(place, descending=False), (node,)))
 
@@ -321,7 +323,7 @@ def argpartition(
 ) -> Array:
     """Indices that put the `kth` elements where sorting puts them; here they sort all."""
     _check_selection("argpartition", kind, order)
-    node, place = _along(a, axis, "argpartition", number=True)
+    node, place = _node_and_axis(a, axis, "argpartition", number=True)
     _check_kth("argpartition", kth, node.shape[place])
     return wrap(make(ArgSort(place, descending=False), (node,)))
 

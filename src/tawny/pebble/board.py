@@ -44,7 +44,7 @@ class Board:
         )
 
     @cached_property
-    def after(self) -> tuple[int, ...]:
+    def successors(self) -> tuple[int, ...]:
         """Successors of each vertex."""
         after = [0] * len(self.vertices)
         for v, before in enumerate(self.before):
@@ -77,7 +77,7 @@ class Board:
         """The weight of a set of pebbles."""
         return sum(self.weights[v] for v in bits(mask))
 
-    def useful(self, visited: int) -> int:
+    def useful_vertices(self, visited: int) -> int:
         """What may still help to reach the outputs that are not `visited`, and what is kept."""
         mask = self.kept
         for v in bits(self.outputs & ~visited):

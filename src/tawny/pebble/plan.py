@@ -45,7 +45,7 @@ def from_problem(problem: Problem) -> Game:
     outside the arena is no part of the game, nor is which steps must not run `after` others.
     """
     for s, step in enumerate(problem.steps):
-        count = len(_own(problem, step))
+        count = len(_outputs_with_memory(problem, step))
         if count > 1:
             raise value_error(
                 "pebble.from_problem",
@@ -96,7 +96,7 @@ def _game(problem: Problem, taken: Mapping[int, OverwrittenRoots]) -> Game:
     allowed: set[Edge] = set()
     for s, step in enumerate(problem.steps):
         inputs = _operands(problem, step)
-        own = _own(problem, step)
+        own = _outputs_with_memory(problem, step)
         work = [StepVertex(s)] if own and (step.scratch or s in taken) else []
         for vertex in work:
             graph[vertex] = [*inputs]
@@ -117,7 +117,7 @@ def _game(problem: Problem, taken: Mapping[int, OverwrittenRoots]) -> Game:
     )
 
 
-def _own(problem: Problem, step: PlanStep) -> list[int]:
+def _outputs_with_memory(problem: Problem, step: PlanStep) -> list[int]:
     """The positions of the outputs that have memory of their own."""
     return [o for o, v in enumerate(step.outputs) if problem.values[v].view_of is None]
 
@@ -156,7 +156,7 @@ def _output_order(
 ) -> Iterator[int]:
     """The outputs with memory of their own: each before its inputs are overwritten."""
     step = problem.steps[s]
-    yield from (o for o in _own(problem, step) if o not in sources)
+    yield from (o for o in _outputs_with_memory(problem, step) if o not in sources)
     waiting = list(sources)
     while waiting:
         asked = {o: frozenset(_operands(problem, step)) - _unavailable(taken, o) for o in waiting}

@@ -49,12 +49,12 @@ def least_time(board: Board, space: int, most: int | None = None) -> tuple[Move,
         if visited == board.outputs:
             return _retrace(board, state, came)
         if visited not in useful:
-            useful[visited] = board.useful(visited)
+            useful[visited] = board.useful_vertices(visited)
         time = spent[state] + 1
         for v in bits(useful[visited] & ~pebbled):
             seen = visited | (board.outputs & 1 << v)
             if seen not in useful:
-                useful[seen] = board.useful(seen)
+                useful[seen] = board.useful_vertices(seen)
             for making in _makings(board, pebbled, v, space):
                 held = (pebbled & ~making.removed | 1 << v) & useful[seen]
                 if making.source is not None:
@@ -173,7 +173,7 @@ def least_space_once(board: Board) -> tuple[Move, ...]:
             continue
         if made == every:
             break
-        turns = [_turn(board, made, weight, v) for v in _ready(board, made)]
+        turns = [_turn(board, made, weight, v) for v in _ready_vertices(board, made)]
         safe = next((t for t in turns if t.highest <= peak and t.weight <= weight), None)
         for turn in turns if safe is None else (safe,):
             target, top = made | 1 << turn.vertex, max(peak, turn.highest)
@@ -189,14 +189,14 @@ def least_space_once(board: Board) -> tuple[Move, ...]:
     return _without_final_removals([move for turn in reversed(moves) for move in turn])
 
 
-def _ready(board: Board, made: int) -> list[int]:
+def _ready_vertices(board: Board, made: int) -> list[int]:
     """Vertices not made whose predecessors are."""
     return [v for v, before in enumerate(board.before) if not before & ~made and not made >> v & 1]
 
 
 def _turn(board: Board, made: int, weight: int, v: int) -> Turn:
     """What pebbling `v` does when `made` are made and `weight` is on the board."""
-    weights, after, done = board.weights, board.after, made | 1 << v
+    weights, after, done = board.weights, board.successors, made | 1 << v
     dying = [u for u in bits(board.before[v] & ~board.kept) if not after[u] & ~done]
     slidable = [u for u in dying if board.slides[v] >> u & 1]
     source = max(slidable, key=weights.__getitem__, default=None)

@@ -42,14 +42,14 @@ def solve(
     board = _board(game, slide, limit)
     once = _strategy(game, least_space_once(board))
     if one_shot or once.space <= board.floor:
-        return _within(once, space)
+        return _check_space(once, space)
     if space is None:
         return _smallest(game, board, once)
     if once.space <= space:
         return once
     moves = least_time(board, space)
     if moves is None:
-        return _within(_smallest(game, board, once), space)
+        return _check_space(_smallest(game, board, once), space)
     return _strategy(game, moves)
 
 
@@ -118,7 +118,7 @@ def _strategy(game: Game, moves: tuple[Move, ...]) -> Strategy:
     return Strategy(result.space, result.time, moves)
 
 
-def _within(best: Strategy, space: int | None) -> Strategy:
+def _check_space(best: Strategy, space: int | None) -> Strategy:
     """`best`, if `space` is none or enough."""
     if space is not None and best.space > space:
         raise value_error(

@@ -17,7 +17,7 @@ Sizes = Sequence[int]
 
 
 @lowers("alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "view_of")
-def same(_: Call, x: Array, **options: Any) -> Array:
+def keep(_: Call, x: Array, **options: Any) -> Array:
     """The tensor as it is."""
     return x
 
@@ -86,10 +86,10 @@ def slice_axis(
     _: Call, x: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Array:
     """A part of one axis."""
-    return x[_along(x, dim, slice(start, end, step))]
+    return x[_axis_key(x, dim, slice(start, end, step))]
 
 
-def _along(x: Array, dim: int, part: Any) -> tuple[Any, ...]:
+def _axis_key(x: Array, dim: int, part: Any) -> tuple[Any, ...]:
     """The key that takes a part of one axis."""
     return (*[slice(None)] * as_axis(dim, x.ndim), part)
 
@@ -97,7 +97,7 @@ def _along(x: Array, dim: int, part: Any) -> tuple[Any, ...]:
 @lowers("select.int", "select_copy.int")
 def select(_: Call, x: Array, dim: int, index: int) -> Array:
     """One place of one axis."""
-    return x[_along(x, dim, index)]
+    return x[_axis_key(x, dim, index)]
 
 
 @lowers("slice_scatter")
@@ -111,13 +111,13 @@ def put_slice(
     step: int = 1,
 ) -> Array:
     """The tensor with a part of one axis replaced."""
-    return np.at(x)[_along(x, dim, slice(start, end, step))].set(cast(source, x.dtype))
+    return np.at(x)[_axis_key(x, dim, slice(start, end, step))].set(cast(source, x.dtype))
 
 
 @lowers("select_scatter")
 def put_place(_: Call, x: Array, source: Array, dim: int, index: int) -> Array:
     """The tensor with one place of one axis replaced."""
-    return np.at(x)[_along(x, dim, index)].set(cast(source, x.dtype))
+    return np.at(x)[_axis_key(x, dim, index)].set(cast(source, x.dtype))
 
 
 @lowers("cat", "concat")
@@ -138,7 +138,7 @@ def split_by_sizes(_: Call, x: Array, sizes: Sizes, dim: int = 0) -> list[Array]
     """Parts of given sizes along an axis."""
     ends: list[int] = numpy.cumsum(sizes).tolist()
     spans = zip(sizes, ends, strict=True)
-    parts: list[Array] = [x[_along(x, dim, slice(end - n, end))] for n, end in spans]
+    parts: list[Array] = [x[_axis_key(x, dim, slice(end - n, end))] for n, end in spans]
     return parts
 
 
@@ -153,7 +153,7 @@ def split(call: Call, x: Array, size: int, dim: int = 0) -> list[Array]:
 @lowers("unbind.int", "unbind_copy.int")
 def unbind(_: Call, x: Array, dim: int = 0) -> list[Array]:
     """The places of an axis, one by one."""
-    parts: list[Array] = [x[_along(x, dim, i)] for i in range(x.shape[as_axis(dim, x.ndim)])]
+    parts: list[Array] = [x[_axis_key(x, dim, i)] for i in range(x.shape[as_axis(dim, x.ndim)])]
     return parts
 
 
@@ -232,7 +232,7 @@ def unfold(_: Call, x: Array, dim: int, size: int, step: int) -> Array:
     """Windows of an axis, along a new last axis."""
     axis, vector = as_axis(dim, x.ndim), at_least_vector(x)
     windows = np.sliding_window_view(vector, size, axis=axis)
-    chosen = windows[_along(windows, axis, slice(None, None, step))]
+    chosen = windows[_axis_key(windows, axis, slice(None, None, step))]
     return chosen if x.ndim else np.reshape(chosen, (size,))
 
 

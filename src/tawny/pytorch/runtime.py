@@ -44,7 +44,7 @@ class Layout(NamedTuple):
         return self.shape if self.order is None else tuple(self.shape[a] for a in self.order)
 
     @property
-    def back(self) -> tuple[int, ...]:
+    def memory_axes(self) -> tuple[int, ...]:
         """Where each axis of the tensor is in memory."""
         assert self.order is not None
         return tuple(self.order.index(a) for a in range(len(self.order)))
@@ -124,7 +124,7 @@ class BoundProgram:
             layout = _dense(layout_of(shape_hint(value), _strides(value)))
             x = var(node.name, layout.memory_shape, own_dtype(value.dtype))
             variables[x.node] = TensorInput(place, node.name, layout, value.dtype)
-            values.append(x if layout.order is None else np.permute_dims(x, layout.back))
+            values.append(x if layout.order is None else np.permute_dims(x, layout.memory_axes))
         return values
 
     def _enter_outputs(

@@ -37,7 +37,7 @@ def _weight(kernel: Array) -> Array:
     return np.permute_dims(kernel, (rank - 1, rank - 2, *range(rank - 2)))
 
 
-def _each(given: Sizes, rank: int) -> Shape:
+def _for_each_axis(given: Sizes, rank: int) -> Shape:
     """A number for each axis."""
     return tuple(given) if len(given) == rank else (given[0],) * rank
 
@@ -48,9 +48,9 @@ class _Geometry:
     def __init__(
         self, rank: int, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
     ) -> None:
-        self.stride = _each(stride, rank)
-        self.pads = _each(padding, rank)
-        self.dilation = _each(dilation, rank)
+        self.stride = _for_each_axis(stride, rank)
+        self.pads = _for_each_axis(padding, rank)
+        self.dilation = _for_each_axis(dilation, rank)
         self.groups = groups
 
     def options(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class _Geometry:
     def transposed_sizes(self, sizes: Shape, window: Shape, more: Sizes) -> Shape:
         """The spatial sizes of a transposed convolution."""
         each = zip(
-            sizes, window, self.stride, self.pads, self.dilation, _each(more, len(sizes)),
+            sizes, window, self.stride, self.pads, self.dilation, _for_each_axis(more, len(sizes)),
             strict=True,
         )  # fmt: skip
         return tuple((n - 1) * s - 2 * p + d * (w - 1) + m + 1 for n, w, s, p, d, m in each)
@@ -94,7 +94,10 @@ def convolve(
     geometry = _check(x, weight, rank, stride, padding, dilation, groups)
     if transposed:
         refuse(
-            any(m >= s for m, s in zip(_each(output_padding, rank), geometry.stride, strict=True)),
+            any(
+                m >= s
+                for m, s in zip(_for_each_axis(output_padding, rank), geometry.stride, strict=True)
+            ),
             "output padding as large as the stride",
         )
         sizes = geometry.transposed_sizes(x.shape[2:], weight.shape[2:], output_padding)
@@ -168,9 +171,9 @@ class _PoolWindows:
         self, sizes: Shape, window: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool
     ) -> None:
         rank = len(sizes)
-        self.window = _each(window, rank)
-        self.stride = _each(stride, rank) if len(stride) else self.window
-        self.pads = _each(padding, rank)
+        self.window = _for_each_axis(window, rank)
+        self.stride = _for_each_axis(stride, rank) if len(stride) else self.window
+        self.pads = _for_each_axis(padding, rank)
         self.counts = tuple(
             _window_count(n, w, s, p, ceil_mode)
             for n, w, s, p in zip(sizes, self.window, self.stride, self.pads, strict=True)
@@ -278,13 +281,13 @@ class _Means:
         padded = include_pad and any(windows.pads)
         self.around = windows.pads if padded else (0,) * len(sizes)
         pads = (0,) * len(sizes) if padded else windows.pads
-        self.padding = list(zip(pads, self._behind(sizes), strict=True))
+        self.padding = list(zip(pads, self._unseen_behind(sizes), strict=True))
         far = any(max(pair) >= w for pair, w in zip(self.padding, windows.window, strict=True))
         refuse(far, "a window that sees nothing but padding")
         self.sizes = tuple(n + 2 * p for n, p in zip(sizes, self.around, strict=True))
         self.factor = None if divisor is None else self._element_counts() / divisor
 
-    def _behind(self, sizes: Shape) -> Shape:
+    def _unseen_behind(self, sizes: Shape) -> Shape:
         """What the last windows see behind the elements and the padding that counts."""
         w = self.windows
         each = zip(w.counts, sizes, w.window, w.stride, w.pads, self.around, strict=True)

@@ -254,12 +254,14 @@ def poisson(mean: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Arra
     rate = stop_gradient(rate)
     few = rate < SMALL_MEAN
     number = if_else(
-        few, _few(if_else(few, rate, 1.0), size), _many(if_else(few, 20.0, rate), size)
+        few,
+        _draw_small_means(if_else(few, rate, 1.0), size),
+        _draw_large_means(if_else(few, 20.0, rate), size),
     )
     return _cast(number, wanted)
 
 
-def _few(rate: Array, size: Shape) -> Array:
+def _draw_small_means(rate: Array, size: Shape) -> Array:
     """How many partial sums of the chances are below a fraction."""
     u = uniform(shape=size)
     chance = e.exp(-rate) + 0.0 * u
@@ -271,7 +273,7 @@ def _few(rate: Array, size: Shape) -> Array:
     return number
 
 
-def _many(rate: Array, size: Shape) -> Array:
+def _draw_large_means(rate: Array, size: Shape) -> Array:
     """Hormann's transformed rejection (1993), for means from 10."""
     u = uniform(shape=(TRIES, *size)) - 0.5
     v = _fraction((TRIES, *size), dt.FLOAT64)

@@ -159,7 +159,7 @@ def _false(m: Match) -> Node:
     return full_like(False, m.node)
 
 
-def _true(m: Match) -> Node:
+def _all_true(m: Match) -> Node:
     return full_like(True, m.node)
 
 
@@ -381,14 +381,14 @@ CHOICES: Final[tuple[RewriteRule, ...]] = (
         "integers_are_finite",
         EXACT,
         elementwise("isfinite")(x),
-        _true,
+        _all_true,
         "isfinite(x) = True for integers",
         lambda m: m["x"].dtype.kind in "biu",
     ),
 )
 
 
-def _twice(m: Match) -> Node | None:
+def _inner_of_two(m: Match) -> Node | None:
     """The inner of two applications of the same op."""
     inner = m["inner"]
     return inner if inner.op is m.node.op and inner.dtype == m.node.dtype else None
@@ -414,7 +414,7 @@ TRAITS: Final[tuple[RewriteRule, ...]] = (
         "idempotent",
         EXACT,
         any_of(_IDEMPOTENT, any_of(_IDEMPOTENT, x, name="inner")),
-        _twice,
+        _inner_of_two,
         "f(f(x)) = f(x)",
     ),
     rule(

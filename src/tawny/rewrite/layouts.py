@@ -47,7 +47,7 @@ def _inverse(axes: Axes) -> Axes:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-def _beneath(source: Node, result: Shape, axes: Axes) -> Node | None:
+def _operand_beneath(source: Node, result: Shape, axes: Axes) -> Node | None:
     """An operand with channels last: beneath its move, or moved where that costs nothing.
 
     Other operands of the size of the result would have to be moved, unless they are constants.
@@ -63,7 +63,7 @@ def _beneath(source: Node, result: Shape, axes: Axes) -> Node | None:
 
 
 def _all_beneath(node: Node, sources: Sequence[Node], axes: Axes) -> tuple[Node, ...] | None:
-    found = [_beneath(s, node.shape, axes) for s in sources]
+    found = [_operand_beneath(s, node.shape, axes) for s in sources]
     there = tuple([s for s in found if s is not None])
     return there if len(there) == len(found) else None
 

@@ -187,7 +187,8 @@ class Rewrites(Sequence[Record]):
     def __str__(self) -> str:
         first = (
             f"{self.nodes_before} nodes to {self.nodes_after}, "
-            f"{_short(self.operations_saved)} operations and {_short(self.bytes_saved)}B saved"
+            f"{_abbreviate(self.operations_saved)} operations and "
+            f"{_abbreviate(self.bytes_saved)}B saved"
         )
         if not self.applied:
             return f"{first}; no rule applied"
@@ -209,13 +210,16 @@ def _table(records: Iterable[Record]) -> list[str]:
         rule = group[0].rule
         places = dict.fromkeys(str(s) for r in group[:100] for s in r.sources)
         where = ", ".join(list(places)[:3]) + (" ..." if len(places) > 3 else "")
-        saved = _short(sum(r.operations for r in group)), _short(sum(r.bytes for r in group))
+        saved = (
+            _abbreviate(sum(r.operations for r in group)),
+            _abbreviate(sum(r.bytes for r in group)),
+        )
         rows.append((name, rule.kind.value, str(len(group)), *saved, rule.says, where))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(t.ljust(w) for t, w in zip(r, widths, strict=True)).rstrip() for r in rows]
 
 
-def _short(number: float) -> str:
+def _abbreviate(number: float) -> str:
     """A number to three digits, with a letter for thousands."""
     sign = "-" if number < 0 else ""
     number = abs(number)

@@ -123,7 +123,7 @@ def _roll_twice(m: Match) -> Node:
     return make(Roll(shifts), (source,))
 
 
-def _within(outer: Range, inner: Range) -> Range:
+def _compose_ranges(outer: Range, inner: Range) -> Range:
     """The elements that `outer` takes of those that `inner` took."""
     start, length, step = outer
     first, _, stride = inner
@@ -133,7 +133,7 @@ def _within(outer: Range, inner: Range) -> Range:
 def _slice_twice(m: Match) -> Node:
     inner, source = _inner(m)
     pairs = zip(_ranges(m.node), _ranges(inner), strict=True)
-    return make(Slice(tuple(_within(o, i) for o, i in pairs)), (source,))
+    return make(Slice(tuple(_compose_ranges(o, i) for o, i in pairs)), (source,))
 
 
 def _slice_broadcast(m: Match) -> Node:

@@ -151,7 +151,7 @@ def any_of(
     return OpPattern(tuple(ops), args or None, name, some=some)
 
 
-def always(match: Match) -> bool:
+def no_condition(match: Match) -> bool:
     """No side condition."""
     del match
     return True
@@ -169,7 +169,7 @@ class RewriteRule:
     info: RuleInfo
     pattern: OpPattern
     result: Pattern | Build
-    when: Callable[[Match], bool] = always
+    when: Callable[[Match], bool] = no_condition
     only: Callable[[Node, NodeFacts], bool] | None = None
     """A condition on the node alone, asked before its operands are looked at."""
 
@@ -189,7 +189,7 @@ class RewriteRule:
                         return None
                 elif captured.setdefault(arg.name, source) is not source:
                     return None
-        return match if self.when is always or self.when(match) else None
+        return match if self.when is no_condition or self.when(match) else None
 
     def captured_result(self, match: Match) -> Node | None:
         """The node captured, where it is what stands for the one that was matched."""
@@ -226,7 +226,7 @@ def rule(
     pattern: OpPattern,
     result: Pattern | Build,
     says: str,
-    when: Callable[[Match], bool] = always,
+    when: Callable[[Match], bool] = no_condition,
     only: Callable[[Node, NodeFacts], bool] | None = None,
 ) -> RewriteRule:
     """A row of a rule table."""

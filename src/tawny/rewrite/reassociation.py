@@ -53,24 +53,24 @@ QUOTIENTS: Final[tuple[Equation, ...]] = (
 )
 
 
-def _in(kinds: str, m: Match, *names: str) -> bool:
+def _is_computed_in(kinds: str, m: Match, *names: str) -> bool:
     """Everything is computed in one dtype, of one of these kinds."""
     return m.node.dtype.kind in kinds and all(m[n].dtype == m.node.dtype for n in names)
 
 
 def _integers(m: Match) -> bool:
-    return _in("iu", m, "x", "k", "l")
+    return _is_computed_in("iu", m, "x", "k", "l")
 
 
 def _inexact(m: Match) -> bool:
-    return _in("fc", m, "x", "k", "l")
+    return _is_computed_in("fc", m, "x", "k", "l")
 
 
 def _may_gather(m: Match) -> bool:
     """The constant can be added last: nothing else reads the inner node, nothing grows by it."""
     inner = m["inner"]
     return (
-        _in("iufc", m, "x", "y", "k")
+        _is_computed_in("iufc", m, "x", "y", "k")
         and inner.shape == m.node.shape
         and m.facts.uses.get(inner, 1) == 1
         and m.facts.fill(m["x"]) is None

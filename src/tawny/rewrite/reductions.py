@@ -65,7 +65,7 @@ def _with_axes(op: Reduction, axes: tuple[int, ...], keepdims: bool) -> Reductio
     return type(op)(**attributes)
 
 
-def _together(m: Match) -> Node | None:
+def _join_reductions(m: Match) -> Node | None:
     """One reduction over the axes of both, unless the inner one is needed anyway."""
     outer, inner, source = _op(m.node), _op(m["inner"]), m["inner"].inputs[0]
     if type(outer) is not type(inner) or m.facts.is_shared(m["inner"]):
@@ -133,7 +133,7 @@ REDUCTIONS: Final[tuple[RewriteRule, ...]] = (
         "reduce_reduce",
         EXACT,
         any_of((*FOLDING, *CHOOSING), any_of((*FOLDING, *CHOOSING), x, name="inner")),
-        _together,
+        _join_reductions,
         "max(max(x, a), b) = max(x, a and b); sums and products of integers",
         _whole,
     ),
@@ -141,7 +141,7 @@ REDUCTIONS: Final[tuple[RewriteRule, ...]] = (
         "reduce_reduce_float",
         CONTRACTING,
         any_of(CHOOSING, any_of(CHOOSING, x, name="inner")),
-        _together,
+        _join_reductions,
         "max(max(x, a), b) = max(x, a and b), but for the sign of zero",
     ),
     rule(

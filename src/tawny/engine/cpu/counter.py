@@ -45,14 +45,14 @@ def processor_counter() -> Counter | None:
     library = _library()
     read = ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("counter"))
     read.library = library  # type: ignore[attr-defined]
-    first, start = _simultaneous(read)
+    first, start = _read_with_clock(read)
     while perf_counter() < start + CALIBRATION_SECONDS:
         pass
-    last, stop = _simultaneous(read)
+    last, stop = _read_with_clock(read)
     return Counter(read, (stop - start) / (last - first)) if last > first else None
 
 
-def _simultaneous(read: Callable[[], int]) -> tuple[int, float]:
+def _read_with_clock(read: Callable[[], int]) -> tuple[int, float]:
     """What the counter and the system's clock show, read as close together as can be."""
     tries: list[tuple[float, int, float]] = []
     for _ in range(20):

@@ -62,14 +62,14 @@ class CpuExecutable(HostMemory):
 
     def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
-        route = self._ready(positions)
+        route = self._make_ready(positions)
         self._table.draw(draw)
-        with _quiet(route):
+        with _silence_numpy(route):
             self._follow(route.segments, draw)
 
     def update(self) -> None:
         """Complete a run: let the updated variables take their new values."""
-        self._ready(())
+        self._make_ready(())
         self._complete(self._updating, 1)
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
@@ -81,11 +81,11 @@ class CpuExecutable(HostMemory):
         route = self._routes.get(id(positions))
         is_waiting = self._parallel and not self._pool.started
         if route is None or is_waiting or self._table.pauses:
-            route = self._ready(positions)
+            route = self._make_ready(positions)
         self._turns[1] = draw
         if route.before:
             self._table.draw(draw)
-            with _quiet(route):
+            with _silence_numpy(route):
                 self._follow(route.before, draw)
             self._complete(route.ending, 1)
             return 1
@@ -105,18 +105,18 @@ class CpuExecutable(HostMemory):
 
     def measure(self, positions: Sequence[int], draw: int) -> Measurement:
         """Run the positions and update once, and time every step."""
-        route = self._ready(positions)
+        route = self._make_ready(positions)
         if self._meter is None:
             self._meter = Meter(self._table, self._pool)
         self._table.draw(draw)
-        with _quiet(route):
+        with _silence_numpy(route):
             return self._meter.measure(route, self._updating, self._after_failure, draw)
 
     def _estimate_seconds(self, positions: Sequence[int]) -> float:
         steps, sequence = self.task.lowered.problem.steps, self.task.layout.sequence
         return sum([steps[sequence[p]].seconds for p in positions]) or SEGMENT_SECONDS
 
-    def _ready(self, positions: Sequence[int]) -> Route:
+    def _make_ready(self, positions: Sequence[int]) -> Route:
         """All that must be there before the positions are run, and how they are."""
         if self._table.pauses:  # an earlier run may have been interrupted there
             self._table.pauses.begin_anew()
@@ -219,7 +219,7 @@ class CpuExecutable(HostMemory):
                 continue
             run.extend(entries)
             seconds += steps[sequence[position]].seconds
-            long = self._table.long(position)
+            long = self._table.is_long(position)
             if (long or seconds > SEGMENT_SECONDS) and position < changing:
                 out.append(self._segment(run, long=long))
                 run, seconds = [], 0.0
@@ -255,7 +255,7 @@ class CpuExecutable(HostMemory):
         return NativeSegment(cells, len(cells), call.data, address(call), None, long)
 
 
-def _quiet(route: Route) -> AbstractContextManager[object]:
+def _silence_numpy(route: Route) -> AbstractContextManager[object]:
     """NumPy says nothing of overflows in what it computes."""
     return np.errstate(all="ignore") if route.calls_back else _NO_CHANGE
 

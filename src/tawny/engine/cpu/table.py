@@ -168,7 +168,7 @@ class Table(Unique):
 
     # -------------------------------------------------------------------- rows
 
-    def long(self, position: int) -> bool:
+    def is_long(self, position: int) -> bool:
         """Whether the step at a position is long enough to be made stoppable."""
         step = self._task.layout.sequence[position]
         lowered = self._task.lowered
@@ -189,7 +189,7 @@ class Table(Unique):
         first = len(self._entries)
         self._enter(position)
         entries = range(first, len(self._entries))
-        if entries and self.long(position):
+        if entries and self.is_long(position):
             self._cut(entries, position)
         return entries
 
@@ -241,10 +241,10 @@ class Table(Unique):
             else:
                 self._operand(source, 0 if storage == RESIDENT else offsets[storage])
         for result, storage in enumerate(schedule.writes[position]):
-            self._in(self._result(node, result, offsets[storage]))
+            self._add_place(self._result(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
-        stop = self.stop if self.long(position) else NEVER
+        stop = self.stop if self.is_long(position) else NEVER
         self._row.extend([index(stop if n is NEVER else n) for n in kernel.parameters])
         last = len(self._row) - 1
         if kernel.drawn:
@@ -326,7 +326,7 @@ class Table(Unique):
         """Add the entry that copies elements to where they belong."""
         start = len(self._row)
         self._row.append(source)
-        self._in(target)
+        self._add_place(target)
         self._add_copy(start, contiguous((count,), dtype), position)
 
     # ------------------------------------------------------------------- loops
@@ -345,7 +345,7 @@ class Table(Unique):
         ]
         for number, offset in zip(plan.copied, plan.offsets[1:], strict=False):
             start = len(self._row)
-            self._in(given[number])
+            self._add_place(given[number])
             given[number] = Where(None, room + offset)
             self._row.append(room + offset)
             self._add_copy(start, seen[number].memory, position)
@@ -367,7 +367,7 @@ class Table(Unique):
             cells = switch_cells(bodies, given, made)
         for cell in cells:
             if isinstance(cell, Where):
-                self._in(cell)
+                self._add_place(cell)
             else:
                 self._row.append(cell)
         self._draws.append(len(self._row))
@@ -402,7 +402,7 @@ class Table(Unique):
         for target, source in updates:
             start, seen = len(self._row), self._views(source)
             self._operand(seen, self._kept_at(source))
-            self._in(Where(self._variable[target, 0], 0))
+            self._add_place(Where(self._variable[target, 0], 0))
             self._add_copy(start, seen.memory)
         return range(first, len(self._entries))
 
@@ -456,7 +456,7 @@ class Table(Unique):
         return sum(value.nbytes for value in self._prepared.values())
 
     def _operand(self, seen: StridedView, offset: int) -> None:
-        self._in(self._where(seen, offset))
+        self._add_place(self._where(seen, offset))
 
     def _where(self, seen: StridedView, offset: int) -> Where:
         """Where a value begins, which lies in a variable, is known, or is in the arena."""
@@ -473,7 +473,7 @@ class Table(Unique):
         variable = self._variable.get((node, result))
         return Where(variable, self._arena + offset if variable is None else 0)
 
-    def _in(self, where: Where) -> None:
+    def _add_place(self, where: Where) -> None:
         """A cell: an address or, once it is bound, a place in a variable."""
         if where.variable is not None:
             self._patches[where.variable].append((len(self._row), where.place))

@@ -124,24 +124,24 @@ class ThreadGrid:
     @property
     def thread(self) -> Value:
         """The number of this thread in its block."""
-        return self.wide(self.register("tid"))
+        return self.widen(self.register("tid"))
 
     @property
     def block(self) -> Value:
         """The number of this block."""
-        return self.wide(self.register("ctaid"))
+        return self.widen(self.register("ctaid"))
 
     @property
     def block_size(self) -> Value:
         """How many threads the block has."""
-        return self.wide(self.register("ntid"))
+        return self.widen(self.register("ntid"))
 
     @property
     def number(self) -> Value:
         """The number of this thread among all."""
         return self.block * self.block_size + self.thread
 
-    def wide(self, number: Value) -> Value:
+    def widen(self, number: Value) -> Value:
         """A number of 32 bits as one of 64."""
         return self.f.convert("zext", number, I64)
 

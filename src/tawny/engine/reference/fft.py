@@ -39,19 +39,19 @@ def irfft(op: InverseRealFFT, x: Value, out: Value | None = None) -> Any:
 @kernel_into(FFT)
 def fft_into(op: FFT, x: Value, out: Value) -> None:
     """All transforms of axes that keep their sizes are written to the same place."""
-    _into(fft, op, x, out, _keeps_sizes(op, x))
+    _transform_into(fft, op, x, out, _keeps_sizes(op, x))
 
 
 @kernel_into(RealFFT)
 def rfft_into(op: RealFFT, x: Value, out: Value) -> None:
     """Written to the place where all axes keep their sizes."""
-    _into(rfft, op, x, out, _keeps_sizes(op, x))
+    _transform_into(rfft, op, x, out, _keeps_sizes(op, x))
 
 
 @kernel_into(InverseRealFFT)
 def irfft_into(op: InverseRealFFT, x: Value, out: Value) -> None:
     """The last transform is written to the place."""
-    _into(irfft, op, x, out, True)
+    _transform_into(irfft, op, x, out, True)
 
 
 def _keeps_sizes(op: Transform, x: Value) -> bool:
@@ -61,7 +61,7 @@ def _keeps_sizes(op: Transform, x: Value) -> bool:
     )
 
 
-def _into(transform: Any, op: Transform, x: Value, out: Value, fits: bool) -> None:
+def _transform_into(transform: Any, op: Transform, x: Value, out: Value, fits: bool) -> None:
     """Write a transform to a place, which NumPy can do for numbers of 32 and 64 bits."""
     if fits and out.dtype.char in "fdFD" and x.dtype.char in "fdFD":
         transform(op, x, out)

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.dtype import DType
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.ops.cumulative import CumulativeProd, CumulativeSum
 from tawny.ops.reduction import (
@@ -25,27 +24,26 @@ from tawny.ops.reduction import (
 )
 
 
-def _wide(dtype: DType) -> DType:
-    """The dtype numbers are added up or multiplied in: float32 for float16."""
-    return dt.FLOAT32 if dtype == dt.FLOAT16 else dtype
-
-
 @kernel(Sum)
 def sum_(op: Sum, x: Value) -> Value:
     """NumPy's pairwise sum."""
-    return np.asarray(np.sum(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims))
+    return np.asarray(
+        np.sum(x, axis=op.axes, dtype=dt.accumulation_dtype(op.dtype), keepdims=op.keepdims)
+    )
 
 
 @kernel(Prod)
 def prod(op: Prod, x: Value) -> Value:
     """NumPy's own."""
-    return np.asarray(np.prod(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims))
+    return np.asarray(
+        np.prod(x, axis=op.axes, dtype=dt.accumulation_dtype(op.dtype), keepdims=op.keepdims)
+    )
 
 
 @kernel(Mean)
 def mean(op: Mean, x: Value) -> Value:
     """The sum over the count."""
-    total = np.sum(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims)
+    total = np.sum(x, axis=op.axes, dtype=dt.accumulation_dtype(op.dtype), keepdims=op.keepdims)
     return np.asarray(np.divide(total, math.prod(x.shape[a] for a in op.axes)))
 
 
@@ -53,7 +51,7 @@ def mean(op: Mean, x: Value) -> Value:
 def var(op: Var, x: Value) -> Value:
     """Two passes: the mean, then the squared distances from it."""
     count = math.prod(x.shape[a] for a in op.axes)
-    wide = cast(x, _wide(op.dtype))
+    wide = cast(x, dt.accumulation_dtype(op.dtype))
     away = wide - np.divide(np.sum(wide, axis=op.axes, keepdims=True), count)
     squares = (
         np.square(away.real) + np.square(away.imag) if away.dtype.kind == "c" else np.square(away)
@@ -89,7 +87,7 @@ def any_(op: AnyTrue, x: Value) -> Value:
 @kernel(LogSumExp)
 def logsumexp(op: LogSumExp, x: Value) -> Value:
     """Shifted by the greatest element, unless that is infinite."""
-    x = cast(x, _wide(op.dtype))
+    x = cast(x, dt.accumulation_dtype(op.dtype))
     top = np.max(x, axis=op.axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
     total = np.sum(np.exp(x - shift), axis=op.axes, keepdims=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tawny.dtype import DType
+from tawny.dtype import DType, accumulation_dtype
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.ops.convolution import (
     Convolution,
@@ -44,7 +44,7 @@ def padded_shape(shape: Shape, padding: Pads) -> Shape:
     return (shape[0], *sizes, shape[-1])
 
 
-def inside(padding: Pads, sizes: Shape) -> tuple[slice, ...]:
+def inner_slices(padding: Pads, sizes: Shape) -> tuple[slice, ...]:
     """Where in a padded array the elements of the array itself are."""
     return (slice(None), *(slice(p[0], p[0] + n) for p, n in zip(padding, sizes, strict=True)))
 
@@ -54,7 +54,7 @@ def pad_spatial(x: Value, padding: Pads, fill: Any = 0) -> Value:
     if not any(map(sum, padding)):
         return x
     out = np.full(padded_shape(x.shape, padding), fill, x.dtype)
-    out[inside(padding, x.shape[1:-1])] = x
+    out[inner_slices(padding, x.shape[1:-1])] = x
     return out
 
 
@@ -84,7 +84,7 @@ def offsets(
         )
 
 
-def inward(
+def seen_and_seeing(
     place: tuple[int, ...],
     sizes: Shape,
     strides: Shape,
@@ -104,11 +104,6 @@ def inward(
         seen.append(slice(start, start + (last - first) * step, step))
         seeing.append(slice(first, last))
     return tuple(seen), tuple(seeing)
-
-
-def wide(dtype: DType) -> DType:
-    """The dtype sums are made in: float16 adds up in float32."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 _MOST_BYTES: Final = 2**26
@@ -151,7 +146,7 @@ def _tap_by_tap(op: ConvolutionOp, x: Value, weights: Value, out: Value) -> Valu
     """A convolution, added to `out`: for each tap the windows that see the input through it."""
     sizes, counts = x.shape[1:-1], out.shape[1:-1]
     for place in np.ndindex(*weights.shape[:-2]):
-        seen, seeing = inward(place, sizes, op.strides, op.padding, op.dilation, counts)
+        seen, seeing = seen_and_seeing(place, sizes, op.strides, op.padding, op.dilation, counts)
         part = np.matmul(_matrices(x[seen], op.groups), _matrices(weights[place], op.groups))
         out[seeing] += _channels(part, out[seeing].shape)
     return out
@@ -161,7 +156,7 @@ def _slope_by_tap(op: ConvolutionOp, x: Value, slopes: Value, out: Value) -> Val
     """The gradient of a kernel, written to `out`: each tap's from the windows that see with it."""
     sizes, counts = x.shape[1:-1], slopes.shape[1:-1]
     for place in np.ndindex(*out.shape[:-2]):
-        seen, seeing = inward(place, sizes, op.strides, op.padding, op.dilation, counts)
+        seen, seeing = seen_and_seeing(place, sizes, op.strides, op.padding, op.dilation, counts)
         rows = _matrices(x[seen], op.groups).transpose(0, 2, 1)
         part = np.matmul(rows, _matrices(slopes[seeing], op.groups))
         out[place] = _channels(part, out[place].shape)
@@ -171,7 +166,7 @@ def _slope_by_tap(op: ConvolutionOp, x: Value, slopes: Value, out: Value) -> Val
 @kernel(Convolution, composed=True)
 def convolution(op: Convolution, x: Value, weights: Value) -> Value:
     """The windows as rows of a matrix, times the kernel as another."""
-    dtype = wide(np.result_type(x, weights))
+    dtype = accumulation_dtype(np.result_type(x, weights))
     shape = op.infer_shape(x.shape, weights.shape)
     out = np.zeros(shape, dtype)
     if 0 in shape:
@@ -187,7 +182,7 @@ def convolution(op: Convolution, x: Value, weights: Value) -> Value:
 @kernel(ConvolutionInputGradient, composed=True)
 def input_gradient(op: ConvolutionInputGradient, weights: Value, gradient: Value) -> Value:
     """The gradient times the kernel at each place in the window, added where that was seen."""
-    dtype = wide(np.result_type(weights, gradient))
+    dtype = accumulation_dtype(np.result_type(weights, gradient))
     shape = op.infer_shape(weights.shape, gradient.shape)
     out = np.zeros(padded_shape(shape, op.padding), dtype)
     counts, window = gradient.shape[1:-1], weights.shape[:-2]
@@ -197,13 +192,13 @@ def input_gradient(op: ConvolutionInputGradient, weights: Value, gradient: Value
         for place, seen in offsets(window, op.strides, op.dilation, counts):
             back = _matrices(weights[place], op.groups).transpose(0, 2, 1)
             out[seen] += _channels(np.matmul(slopes, back), (*gradient.shape[:-1], shape[-1]))
-    return out[inside(op.padding, op.sizes)]
+    return out[inner_slices(op.padding, op.sizes)]
 
 
 @kernel(ConvolutionKernelGradient, composed=True)
 def kernel_gradient(op: ConvolutionKernelGradient, x: Value, gradient: Value) -> Value:
     """The windows as columns of a matrix, times the gradient."""
-    dtype = wide(np.result_type(x, gradient))
+    dtype = accumulation_dtype(np.result_type(x, gradient))
     shape = op.infer_shape(x.shape, gradient.shape)
     rows, outputs = math.prod(shape[:-1]), shape[-1]
     total = np.zeros((op.groups, rows, outputs // op.groups), dtype)
@@ -228,7 +223,7 @@ def _places(op: Pooling, counts: Shape) -> Iterator[tuple[slice, ...]]:
         yield seen
 
 
-def _least(dtype: DType) -> Any:
+def _least_value(dtype: DType) -> Any:
     """What is never greater than an element."""
     if dtype.kind == "f":
         return -np.inf
@@ -239,9 +234,9 @@ def _least(dtype: DType) -> Any:
 def max_pool(op: MaxPool, x: Value) -> Value:
     """The greatest of the shifted copies."""
     shape = op.infer_shape(x.shape)
-    out = np.full(shape, _least(x.dtype), x.dtype)
+    out = np.full(shape, _least_value(x.dtype), x.dtype)
     if out.size:
-        whole = pad_spatial(x, op.padding, _least(x.dtype))
+        whole = pad_spatial(x, op.padding, _least_value(x.dtype))
         for seen in _places(op, shape[1:-1]):
             np.maximum(out, whole[seen], out=out)
     return out
@@ -250,9 +245,9 @@ def max_pool(op: MaxPool, x: Value) -> Value:
 def _first_maxima(op: Pooling, x: Value, counts: Shape) -> Value:
     """For each window, which place in it has the first of its greatest elements."""
     shape = (x.shape[0], *counts, x.shape[-1])
-    best = np.full(shape, _least(x.dtype), x.dtype)
+    best = np.full(shape, _least_value(x.dtype), x.dtype)
     which = np.full(shape, -1, np.intp)
-    whole = pad_spatial(x, op.padding, _least(x.dtype))
+    whole = pad_spatial(x, op.padding, _least_value(x.dtype))
     real = pad_spatial(np.ones((1, *x.shape[1:-1], 1), bool), op.padding, False)
     for index, seen in enumerate(_places(op, counts)):
         value = whole[seen]
@@ -267,12 +262,12 @@ def _first_maxima(op: Pooling, x: Value, counts: Shape) -> Value:
 def max_pool_gradient(op: MaxPoolGradient, x: Value, gradient: Value) -> Value:
     """Each window's gradient added where its first maximum is."""
     counts = gradient.shape[1:-1]
-    out = np.zeros(padded_shape(x.shape, op.padding), wide(gradient.dtype))
+    out = np.zeros(padded_shape(x.shape, op.padding), accumulation_dtype(gradient.dtype))
     if gradient.size:
         which = _first_maxima(op, x, counts)
         for index, seen in enumerate(_places(op, counts)):
             np.add(out[seen], gradient, out=out[seen], where=which == index)
-    return out[inside(op.padding, x.shape[1:-1])]
+    return out[inner_slices(op.padding, x.shape[1:-1])]
 
 
 @kernel(MaxPoolSelect, composed=True)
@@ -300,7 +295,7 @@ def _elements(op: Pooling, sizes: Shape, counts: Shape) -> Value:
 @kernel(AvgPool, composed=True)
 def avg_pool(op: AvgPool, x: Value) -> Value:
     """The sum of the shifted copies over the number of elements."""
-    dtype = wide(op.infer_dtype(x.dtype))
+    dtype = accumulation_dtype(op.infer_dtype(x.dtype))
     shape = op.infer_shape(x.shape)
     out = np.zeros(shape, dtype)
     if out.size:
@@ -314,14 +309,14 @@ def avg_pool(op: AvgPool, x: Value) -> Value:
 @kernel(AvgPoolGradient, composed=True)
 def avg_pool_gradient(op: AvgPoolGradient, gradient: Value) -> Value:
     """Each window's gradient spread evenly over what it sees."""
-    dtype = wide(op.infer_dtype(gradient.dtype))
+    dtype = accumulation_dtype(op.infer_dtype(gradient.dtype))
     shape, counts = op.infer_shape(gradient.shape), gradient.shape[1:-1]
     out = np.zeros(padded_shape(shape, op.padding), dtype)
     if gradient.size:
         share = cast(gradient, dtype) / _elements(op, op.sizes, counts).astype(dtype)
         for seen in _places(op, counts):
             out[seen] += share
-    return out[inside(op.padding, op.sizes)]
+    return out[inner_slices(op.padding, op.sizes)]
 
 
 @kernel(Upsampling)
@@ -338,4 +333,8 @@ def upsampling_gradient(op: UpsamplingGradient, gradient: Value) -> Value:
     batch, *sizes, channels = op.infer_shape(gradient.shape)
     split = [n for pair in zip(sizes, op.factors, strict=True) for n in pair]
     axes = tuple(range(2, 2 + len(split), 2))
-    return np.sum(gradient.reshape(batch, *split, channels), axis=axes, dtype=wide(gradient.dtype))
+    return np.sum(
+        gradient.reshape(batch, *split, channels),
+        axis=axes,
+        dtype=accumulation_dtype(gradient.dtype),
+    )

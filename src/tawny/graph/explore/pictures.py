@@ -105,9 +105,9 @@ def _image(array: Value) -> dict[str, Any]:
         array = np.atleast_2d(array)
     if array.ndim == 2:
         if array.dtype == np.uint8:
-            return _bytes(_thin(array), 1) | {"low": 0, "high": 255, "grey": True}
+            return _bytes(_sample_pixels(array), 1) | {"low": 0, "high": 255, "grey": True}
         return _pixels(array) | {"grey": True}
-    small = _thin(array)
+    small = _sample_pixels(array)
     if small.dtype != np.uint8:
         small = np.clip(np.nan_to_num(small.astype(np.float64)), 0, 1) * 255 + 0.5
     return _bytes(small.astype(np.uint8), small.shape[-1])
@@ -115,14 +115,14 @@ def _image(array: Value) -> dict[str, Any]:
 
 def _pixels(array: Value) -> dict[str, Any]:
     """Each number as a byte between the least and the greatest."""
-    small = _thin(array).astype(np.float64)
+    small = _sample_pixels(array).astype(np.float64)
     known = small[np.isfinite(small)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     scaled = (np.nan_to_num(small, nan=low, posinf=high, neginf=low) - low) / ((high - low) or 1.0)
     return _bytes(np.rint(scaled * 255).astype(np.uint8), 1) | {"low": low, "high": high}
 
 
-def _thin(array: Value) -> Value:
+def _sample_pixels(array: Value) -> Value:
     """Some of the rows and columns."""
     steps = [max(1, -(-n // MOST_PIXELS)) for n in array.shape[:2]]
     return array[:: steps[0], :: steps[1]]

@@ -36,7 +36,7 @@ def as_table(
     if rows:
         cells = [[printable(cell) for cell in row] for row in (heading, *rows)]
         numbers = len(heading) - 2
-        widths = [max(_wide(row[k]) for row in cells) for k in range(len(heading))]
+        widths = [max(_columns_of(row[k]) for row in cells) for k in range(len(heading))]
         left = max(2 * LEAST, room - sum(widths[:numbers]) - 2 * (numbers + 1))
         what, line = widths[numbers:]
         if what + line > left:
@@ -50,21 +50,21 @@ def as_table(
     return "\n".join(lines)
 
 
-def _wide(text: str) -> int:
+def _columns_of(text: str) -> int:
     """The columns of a terminal that a text takes."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _cut(text: str, most: int) -> str:
-    if _wide(text) <= most:
+    if _columns_of(text) <= most:
         return text
-    while text and _wide(text) > most - 1:
+    while text and _columns_of(text) > most - 1:
         text = text[:-1]
     return f"{text}…"
 
 
 def _pad(text: str, width: int, *, right: bool = False) -> str:
-    space = " " * (width - _wide(text))
+    space = " " * (width - _columns_of(text))
     return space + text if right else text + space
 
 
@@ -73,7 +73,7 @@ def _wrap(text: str, room: int) -> list[str]:
     lines: list[str] = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and _wide(longer) > room:
+        if lines[-1] and _columns_of(longer) > room:
             lines.append(word)
         else:
             lines[-1] = longer

@@ -68,7 +68,7 @@ class Box:
         return _shorten(self.name, 32)
 
     @property
-    def small(self) -> bool:
+    def is_small(self) -> bool:
         """Whether the box is to take little room."""
         return self.role is Role.CONSTANT
 
@@ -215,7 +215,7 @@ def _attributes(box: Box) -> Iterator[str]:
     yield f'fillcolor="{box.fill}"'
     if box.role is Role.VARIABLE:
         yield "penwidth=1.8"
-    elif box.small:
+    elif box.is_small:
         yield f'color="{FAINT}", penwidth=0.6, margin="0.06,0.02"'
     if box.badge:
         yield f'peripheries=2, color="{OUTPUT}"'
@@ -224,14 +224,16 @@ def _attributes(box: Box) -> Iterator[str]:
 def _label(box: Box) -> str:
     """The text of a box, in Graphviz's own markup."""
     rows = [f'<FONT POINT-SIZE="9" COLOR="{OUTPUT}"><B>{box.badge}</B></FONT>'] if box.badge else []
-    size = 8 if box.small else 10
-    rows.append(_escape_markup(box.title) if box.small else f"<B>{_escape_markup(box.title)}</B>")
+    size = 8 if box.is_small else 10
+    rows.append(
+        _escape_markup(box.title) if box.is_small else f"<B>{_escape_markup(box.title)}</B>"
+    )
     rows += [f'<FONT POINT-SIZE="{size}">{_escape_markup(line)}</FONT>' for line in box.details]
     rows += [
         f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_escape_markup(line)}</FONT>' for line in box.where
     ]
     joined = "<BR/>".join(rows)
-    return f'<<FONT POINT-SIZE="9">{joined}</FONT>>' if box.small else f"<{joined}>"
+    return f'<<FONT POINT-SIZE="9">{joined}</FONT>>' if box.is_small else f"<{joined}>"
 
 
 def _escape_markup(text: str) -> str:

@@ -210,7 +210,7 @@ class ScopeLayout:
 
     def _fill_rows(self, inputs: Sequence[Sequence[int]], drawn: Sequence[bool]) -> None:
         depth = [0] * len(self.boxes)
-        for index in self.downward():
+        for index in self.boxes_downward():
             if index:
                 depth[index] = depth[self.boxes[index].parent] + 1
         edges: list[dict[tuple[int, int], None]] = [{} for _ in self.boxes]
@@ -222,7 +222,7 @@ class ScopeLayout:
         for own, inside in zip(self.boxes, edges, strict=True):
             own.parts = list(_rows(own.items, inside))
 
-    def downward(self) -> Iterator[int]:
+    def boxes_downward(self) -> Iterator[int]:
         """Every box, each after the one it stands in."""
         stack = [0]
         while stack:

@@ -144,7 +144,7 @@ _INK: Final = "#111827"
 
 
 def _rows(box: Box) -> list[_TextLine]:
-    if box.small:
+    if box.is_small:
         out = [_TextLine(box.title, 9, _INK)]
         out += [_TextLine(line, 9, _INK) for line in box.details]
         return [*out, *[_TextLine(line, 8, FAINT) for line in box.where]]
@@ -203,7 +203,7 @@ class _Picture:
         stroke, thick = (OUTPUT, 1.6) if box.badge else (LINE, 1.0)
         if box.role is Role.VARIABLE:
             thick = 1.8
-        elif box.small:
+        elif box.is_small:
             stroke, thick = (stroke if box.badge else FAINT), 0.6
         round_by = 12 if box.role is Role.VARIABLE else 5
         yield f"<g><title>{_escape(_hint(box))}</title>"
@@ -268,7 +268,7 @@ class _Picture:
 
 
 def _size(rows: Sequence[_TextLine], box: Box) -> tuple[float, float]:
-    inside = 8.0 if box.small else 18.0
+    inside = 8.0 if box.is_small else 18.0
     return max(r.width for r in rows) + inside, sum(r.height for r in rows) + inside / 2
 
 

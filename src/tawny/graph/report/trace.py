@@ -61,13 +61,13 @@ def attributes(node: Node) -> str:
     if isinstance(op, (Elementwise, Variable, Constant)):
         return ""
     return ", ".join(
-        f"{name}={_short(value)}"
+        f"{name}={_shorten(value)}"
         for name, value in op.attributes().items()
         if name not in ("shape", "dtype")
     )
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 

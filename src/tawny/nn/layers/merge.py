@@ -97,7 +97,7 @@ class Concatenate(MergeLayer):
             raise self.input_error(
                 f"input 0 has shape {arrays[0].shape}; it has no axis {self.axis}"
             )
-        others = [_without(x.shape, self.axis % rank) for x in arrays]
+        others = [_drop_axis(x.shape, self.axis % rank) for x in arrays]
         for position, x in enumerate(arrays):
             if x.ndim != rank or others[position] != others[0]:
                 raise self.input_error(
@@ -110,5 +110,5 @@ class Concatenate(MergeLayer):
         return f"{self.axis}"
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _drop_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]

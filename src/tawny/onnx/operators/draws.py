@@ -24,7 +24,7 @@ def _dtype(call: NodeCall) -> DType:
     return call.array(0).dtype if call.node.op.endswith("Like") else FLOAT32
 
 
-def _wide(dtype: DType) -> DType:
+def _draw_dtype(dtype: DType) -> DType:
     return FLOAT64 if dtype == FLOAT64 else FLOAT32
 
 
@@ -32,7 +32,7 @@ def _wide(dtype: DType) -> DType:
 def uniform(call: NodeCall) -> Array:
     """Numbers between two others."""
     low, high, dtype = call.number("low", 0.0), call.number("high", 1.0), _dtype(call)
-    draw = random.uniform(shape=_shape(call), dtype=_wide(dtype))
+    draw = random.uniform(shape=_shape(call), dtype=_draw_dtype(dtype))
     return (low + (high - low) * draw).astype(dtype)
 
 
@@ -40,7 +40,7 @@ def uniform(call: NodeCall) -> Array:
 def normal(call: NodeCall) -> Array:
     """Normal numbers."""
     mean, scale, dtype = call.number("mean", 0.0), call.number("scale", 1.0), _dtype(call)
-    draw = random.normal(shape=_shape(call), dtype=_wide(dtype))
+    draw = random.normal(shape=_shape(call), dtype=_draw_dtype(dtype))
     return (mean + scale * draw).astype(dtype)
 
 
@@ -49,7 +49,7 @@ def bernoulli(call: NodeCall) -> Array:
     """One with a probability, else zero."""
     x = call.array(0)
     dtype = dtype_of(call, "dtype") if call.has("dtype") else x.dtype
-    return np.less(random.uniform(shape=x.shape, dtype=_wide(x.dtype)), x).astype(dtype)
+    return np.less(random.uniform(shape=x.shape, dtype=_draw_dtype(x.dtype)), x).astype(dtype)
 
 
 @operator("Multinomial")

@@ -22,7 +22,7 @@ MOST_EXACT: Final = 2**24
 """Integers below this are exact in float32, and so are sums and products that stay below."""
 
 
-def _beside(call: NodeCall, x: Array, given: Array, axis: int, block: int) -> Array:
+def _align_with(call: NodeCall, x: Array, given: Array, axis: int, block: int) -> Array:
     """A scale or zero point as it stands beside the array it belongs to."""
     if given.ndim == 0 or (given.ndim == 1 and given.shape[0] == 1 and not block):
         return np.reshape(given, ())
@@ -69,8 +69,8 @@ def quantise_linear(call: NodeCall) -> Array:
         call.fail(f"operand 2 has dtype {dtype}; accepted: integers")
     if x.dtype.kind in "iu":
         x = x.astype(scale.dtype)
-    zero = None if zero is None else _beside(call, x, zero, axis, block)
-    scale = _beside(call, x, scale, axis, block)
+    zero = None if zero is None else _align_with(call, x, zero, axis, block)
+    scale = _align_with(call, x, scale, axis, block)
     wide = x.astype(scale.dtype) if call.opset < 23 else x
     return quantise(wide, scale.astype(wide.dtype), zero, dtype)
 
@@ -80,8 +80,8 @@ def dequantise_linear(call: NodeCall) -> Array:
     """The numbers that integers with a scale and a zero point stand for."""
     x, scale, zero = call.array(0), call.array(1), call.optional(2)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    zero = None if zero is None else _beside(call, x, zero, axis, block)
-    return dequantise(x, _beside(call, x, scale, axis, block), zero)
+    zero = None if zero is None else _align_with(call, x, zero, axis, block)
+    return dequantise(x, _align_with(call, x, scale, axis, block), zero)
 
 
 @operator("DynamicQuantizeLinear")

@@ -73,7 +73,7 @@ def n_grams(call: NodeCall) -> Array:
         end = starts[n] if n < len(starts) else len(pool)
         for at in range(first, end, n):
             if low <= n <= high:
-                grams[pool[at : at + n]] = len(grams) + _before(starts, pool, low)
+                grams[pool[at : at + n]] = len(grams) + _count_runs_before(starts, pool, low)
     for i, row in enumerate(rows):
         for n in range(low, high + 1):
             for skip in range(call.integer("max_skip_count") + 1 if n > 1 else 1):
@@ -90,7 +90,7 @@ def n_grams(call: NodeCall) -> Array:
     return np.asarray((counts[0] if x.ndim == 1 else counts).astype(numpy.float32))
 
 
-def _before(starts: tuple[int, ...], pool: tuple[int, ...], low: int) -> int:
+def _count_runs_before(starts: tuple[int, ...], pool: tuple[int, ...], low: int) -> int:
     """How many shorter runs stand before those that are looked for."""
     ends = (*starts[1:], len(pool))
     return sum(

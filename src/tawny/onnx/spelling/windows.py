@@ -21,12 +21,12 @@ from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient
 from tawny.ops.window import Pads, window_counts
 
 
-def first(w: GraphWriter, name: str, rank: int) -> str:
+def channels_first(w: GraphWriter, name: str, rank: int) -> str:
     """Channels moved to the front."""
     return w.transpose(name, (0, rank - 1, *range(1, rank - 1)))
 
 
-def last(w: GraphWriter, name: str, rank: int) -> str:
+def channels_last(w: GraphWriter, name: str, rank: int) -> str:
     """Channels moved to the end."""
     return w.transpose(name, (0, *range(2, rank), 1))
 
@@ -56,14 +56,14 @@ def _convolution(w: GraphWriter, node: Node, op: ConvolutionOp, names: Sequence[
     x, kernel = (w.cast(n, i.dtype, node.dtype) for n, i in zip(names, node.inputs, strict=True))
     made = w.add(
         "Conv",
-        first(w, x, rank),
+        channels_first(w, x, rank),
         _kernel(w, node.inputs[1], kernel),
         strides=list(op.strides),
         pads=_flat(op.padding),
         dilations=list(op.dilation),
         group=op.groups,
     )
-    return last(w, made, rank)
+    return channels_last(w, made, rank)
 
 
 @spells(ConvolutionInputGradient)
@@ -87,7 +87,7 @@ def _input_gradient(
         extra.append(n - (s * (m - 1) + (k - 1) * d + 1 - b - a))
     made = w.add(
         "ConvTranspose",
-        first(w, names[1], rank),
+        channels_first(w, names[1], rank),
         _kernel(w, kernel, names[0]),
         strides=list(op.strides),
         pads=_flat(op.padding),
@@ -95,7 +95,7 @@ def _input_gradient(
         group=op.groups,
         output_padding=extra,
     )
-    return last(w, made, rank)
+    return channels_last(w, made, rank)
 
 
 @spells(ConvolutionKernelGradient)
@@ -140,7 +140,7 @@ def _pool(
 @spells(MaxPool)
 def _max_pool(w: GraphWriter, node: Node, op: MaxPool, names: Sequence[str]) -> str:
     rank = len(node.shape)
-    return last(w, _pool(w, "MaxPool", op, first(w, names[0], rank))[0], rank)
+    return channels_last(w, _pool(w, "MaxPool", op, channels_first(w, names[0], rank))[0], rank)
 
 
 @spells(AvgPool)
@@ -148,7 +148,7 @@ def _average_pool(w: GraphWriter, node: Node, op: AvgPool, names: Sequence[str])
     _check_floating(node)
     rank = len(node.shape)
     x = w.cast(names[0], node.inputs[0].dtype, node.dtype)
-    return last(w, _pool(w, "AveragePool", op, first(w, x, rank))[0], rank)
+    return channels_last(w, _pool(w, "AveragePool", op, channels_first(w, x, rank))[0], rank)
 
 
 @spells(MaxPoolGradient)
@@ -158,13 +158,13 @@ def _max_pool_gradient(
     """Gradients added where the greatest elements were found."""
     _check_floating(node)
     rank, shape = len(node.shape), node.shape
-    _, places = _pool(w, "MaxPool", op, first(w, names[0], rank), 2)
+    _, places = _pool(w, "MaxPool", op, channels_first(w, names[0], rank), 2)
     count = math.prod(shape)
     slope = w.cast(names[1], node.inputs[1].dtype, node.dtype)
-    flat = w.shape(first(w, slope, rank), (-1,))
+    flat = w.shape(channels_first(w, slope, rank), (-1,))
     zero = w.add("Expand", w.number(0, node.dtype), w.ints([count]))
     added = w.add("ScatterElements", zero, w.shape(places, (-1,)), flat, axis=0, reduction="add")
-    return last(w, w.shape(added, (shape[0], shape[-1], *shape[1:-1])), rank)
+    return channels_last(w, w.shape(added, (shape[0], shape[-1], *shape[1:-1])), rank)
 
 
 @spells(AvgPoolGradient)
@@ -184,7 +184,7 @@ def _average_pool_gradient(
         inside = np.minimum(start + k, n) - np.maximum(start, 0)
         seen = seen * inside.reshape((-1, *(1,) * (len(sizes) - axis - 1)))
     share = w.array((1 / seen).astype(node.dtype)[None, None])
-    slope = w.add("Mul", first(w, names[0], rank), share)
+    slope = w.add("Mul", channels_first(w, names[0], rank), share)
     kernel = w.array(np.ones((channels, 1, *op.window), node.dtype))
     extra = [
         n - (s * (m - 1) + k - b - a)
@@ -199,7 +199,7 @@ def _average_pool_gradient(
         group=channels,
         output_padding=extra,
     )
-    return last(w, made, rank)
+    return channels_last(w, made, rank)
 
 
 @spells(Upsampling)

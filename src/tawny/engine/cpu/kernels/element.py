@@ -23,7 +23,7 @@ class Element(NamedTuple):
     parts: int = 1
 
     @property
-    def one(self) -> Type:
+    def memory_type(self) -> Type:
         """An element in memory."""
         return self.stored if self.parts == 1 else self.stored.by(self.parts)
 
@@ -59,7 +59,9 @@ class Element(NamedTuple):
     def splat(self, f: Function, address: Value) -> Value:
         """One element in memory, in every lane."""
         if self.parts > 1:
-            return f.shuffle(f.load(self.one, address), None, [*range(self.parts)] * self.lanes)
+            return f.shuffle(
+                f.load(self.memory_type, address), None, [*range(self.parts)] * self.lanes
+            )
         return f.splat(self._widen(f, f.load(self.stored, address)), self.lanes)
 
     def splat_parts(self, f: Function, address: Value) -> list[Value]:

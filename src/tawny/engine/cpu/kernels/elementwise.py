@@ -186,7 +186,7 @@ def _plan_loop(loop: ElementwiseLoop, strides: Sequence[Strides], arity: int) ->
     if (long or AccessKind.NUMBERED in inner) and AccessKind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
         return plan(LoopStrategy.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
-    axis = _crosswise(sizes, moves, inner)
+    axis = _crosswise_axis(sizes, moves, inner)
     if axis is not None:
         return plan(LoopStrategy.TILES, inner, *_tile_parameters(sizes, moves, axis))
     far = [
@@ -222,7 +222,9 @@ def _rolled_axes(
     return tuple(sizes), [tuple(m) for m in moves], [tuple(t) for t in turns]
 
 
-def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[AccessKind]) -> int | None:
+def _crosswise_axis(
+    sizes: Shape, moves: Sequence[Strides], inner: Sequence[AccessKind]
+) -> int | None:
     """The axis along which all reads that are no runs in a row have much smaller strides."""
     far = [m for m, kind in zip(moves, inner, strict=True) if kind is AccessKind.GATHERED]
     if not far or sizes[-1] < LEAST_SIDE:

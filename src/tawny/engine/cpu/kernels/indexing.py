@@ -129,25 +129,27 @@ class _GatherWriter:
 
     def write(self) -> None:
         """The outermost loop is shared."""
-        self._before(0, self.result, self.pieces[0])
+        self._walk_before(0, self.result, self.pieces[0])
 
     def _range(self, first: bool, count: Value) -> tuple[Value, Value]:
         f = self.f
         return worker_share(count, *f.arguments[1:]) if first else (f.constant(I64, 0), count)
 
-    def _before(self, level: int, target: Value, source: Value) -> None:
+    def _walk_before(self, level: int, target: Value, source: Value) -> None:
         """Loops over kept axes, then those over the index arrays."""
         f = self.f
         if level == len(self.before):
-            self._middle(0, target, source, self.indices)
+            self._walk_indices(0, target, source, self.indices)
             return
         count, step, stride = self.before[level]
         begin, end = self._range(level == 0, count)
         with f.loop(begin, end) as loop:
             place = f.offset(target, loop.index * step)
-            self._before(level + 1, place, f.offset(source, loop.index * stride))
+            self._walk_before(level + 1, place, f.offset(source, loop.index * stride))
 
-    def _middle(self, level: int, target: Value, source: Value, indices: Sequence[Value]) -> None:
+    def _walk_indices(
+        self, level: int, target: Value, source: Value, indices: Sequence[Value]
+    ) -> None:
         f = self.f
         if level == len(self.middle):
             self._pick(target, source, indices)
@@ -156,7 +158,7 @@ class _GatherWriter:
         begin, end = self._range(level == 0 and not self.before, count)
         with f.loop(begin, end) as loop:
             moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
-            self._middle(level + 1, f.offset(target, loop.index * step), source, moved)
+            self._walk_indices(level + 1, f.offset(target, loop.index * step), source, moved)
 
     def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> None:
         """Move what the indices name; note an index that is outside."""

@@ -292,7 +292,9 @@ class _PoolingWriter:
     ) -> None:
         """Each window's gradient added to what it sees."""
         f, lanes = self.f, self.element.lanes
-        inside = None if walk.window is None else self._inside(kind, walk.window, walk.tiling)
+        inside = (
+            None if walk.window is None else self._spread_inside(kind, walk.window, walk.tiling)
+        )
         vectors = (self.channels + (lanes - 1)).unsigned_over(lanes)
         begin, end = worker_share(self.batch * vectors, worker, workers)
         with f.loop(begin, end) as unit:
@@ -331,7 +333,7 @@ class _PoolingWriter:
             inside = inside & (start >= 0) & (start + length <= n)
         return inside
 
-    def _inside(
+    def _spread_inside(
         self, kind: PoolingKind, window: Shape, tiling: bool
     ) -> Callable[[_Column, Sequence[Value]], None]:
         """How the gradient of a window that lies inside is spread, place by place."""

@@ -128,7 +128,7 @@ def _store(f: Function, drawn: Value, place: Value, left: Value, lanes: int) -> 
     f.either(
         left.equals(lanes),
         lambda: _whole(f, drawn, place),
-        lambda: _some(f, drawn, place, left),
+        lambda: _store_first(f, drawn, place, left),
     )
 
 
@@ -137,7 +137,7 @@ def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:
     return []
 
 
-def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
+def _store_first(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
     """Write the first elements alone."""
     buffer = f.stack_buffer(drawn.type.lanes * drawn.type.nbytes)
     f.store(drawn, buffer)

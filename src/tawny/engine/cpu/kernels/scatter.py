@@ -194,7 +194,7 @@ class _ScatterWriter:
         if self.before or self.sizes:
             if not self.before:
                 self.share = worker_share(self.sizes[0][0], *f.arguments[1:])
-            self._before(0, target, self.value)
+            self._walk_before(0, target, self.value)
         elif self.after:
             (count, step, stride), *inner = self.after
             begin, end = worker_share(count, *f.arguments[1:])
@@ -207,19 +207,21 @@ class _ScatterWriter:
             with f.when(f.arguments[1].equals(0)):
                 self._run(target, self.value, [])
 
-    def _before(self, level: int, target: Value, value: Value) -> None:
+    def _walk_before(self, level: int, target: Value, value: Value) -> None:
         f = self.f
         if level == len(self.before):
-            self._middle(0, target, value, self.indices)
+            self._walk_indices(0, target, value, self.indices)
             return
         count, step, stride = self.before[level]
         whole = f.constant(I64, 0), count
         begin, end = worker_share(count, *f.arguments[1:]) if level == 0 else whole
         with f.loop(begin, end) as loop:
             place = f.offset(target, loop.index * step)
-            self._before(level + 1, place, f.offset(value, loop.index * stride))
+            self._walk_before(level + 1, place, f.offset(value, loop.index * stride))
 
-    def _middle(self, level: int, target: Value, value: Value, indices: Sequence[Value]) -> None:
+    def _walk_indices(
+        self, level: int, target: Value, value: Value, indices: Sequence[Value]
+    ) -> None:
         f = self.f
         if level == len(self.middle):
             self._pick(target, value, indices)
@@ -227,7 +229,7 @@ class _ScatterWriter:
         count, stride, *strides = self.middle[level]
         with f.loop(0, count) as loop:
             moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
-            self._middle(level + 1, target, f.offset(value, loop.index * stride), moved)
+            self._walk_indices(level + 1, target, f.offset(value, loop.index * stride), moved)
 
     def _pick(self, target: Value, value: Value, indices: Sequence[Value]) -> None:
         """Put what belongs to the indices, if it is this thread's."""
@@ -259,7 +261,7 @@ class _ScatterWriter:
             else:
                 f.store(f.load(self.element, value), target)
         elif not axes:
-            self._one(target, value)
+            self._combine_one(target, value)
         elif len(axes) == 1:
             self._line(target, value, *axes[0])
         else:
@@ -271,7 +273,7 @@ class _ScatterWriter:
                     inner,
                 )
 
-    def _one(self, target: Value, value: Value) -> None:
+    def _combine_one(self, target: Value, value: Value) -> None:
         f, dtype, combine = self.f, self.shape.dtype, self.shape.combine
         assert combine is not None
         numbers = load_scalar(f, dtype, target), load_scalar(f, dtype, value)
@@ -304,4 +306,6 @@ class _ScatterWriter:
 
         (done,) = f.either(step.equals(item) & stride.equals(item), lambda: vectors(False), sparse)
         with f.loop(done, count) as loop:
-            self._one(f.offset(target, loop.index * step), f.offset(value, loop.index * stride))
+            self._combine_one(
+                f.offset(target, loop.index * step), f.offset(value, loop.index * stride)
+            )

@@ -178,8 +178,8 @@ class _SuppressionWriter:
                 f.load((I64 if n == COLUMNS - 1 else F64).by(lanes), self._column(n, index), 8)
                 for n in range(COLUMNS)
             ]
-            high = self._least(others[2], bottom) - self._most(others[0], top)
-            wide = self._least(others[3], right) - self._most(others[1], left)
+            high = self._minimum(others[2], bottom) - self._maximum(others[0], top)
+            wide = self._minimum(others[3], right) - self._maximum(others[1], left)
             shared = self._positive(high) * self._positive(wide)
             union = others[4] + area - shared
             part = f.select(union > 0.0, shared / union, shared)
@@ -189,8 +189,8 @@ class _SuppressionWriter:
             steps.again((index + lanes < kept) & ~any_over, index + lanes, any_over)
         return steps.carried[1]
 
-    def _least(self, a: Value, b: Value) -> Value:
+    def _minimum(self, a: Value, b: Value) -> Value:
         return self.f.intrinsic("minimum", a.type, a, b)
 
-    def _most(self, a: Value, b: Value) -> Value:
+    def _maximum(self, a: Value, b: Value) -> Value:
         return self.f.intrinsic("maximum", a.type, a, b)

@@ -11,7 +11,7 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.products.packing import Order
-from tawny.engine.cpu.products.sharing import Extents, over, tasks_of
+from tawny.engine.cpu.products.sharing import Extents, ceil_divide, tasks_of
 from tawny.engine.cpu.products.tile import RegisterTile, tallest, vectors_for
 
 PANEL_BYTES: Final = 2**18
@@ -44,7 +44,7 @@ SHARED_OPERATIONS: Final = 2**18
 
 def whole_lines(nbytes: int) -> int:
     """A number of bytes, rounded up to whole cache lines."""
-    return over(nbytes, 64) * 64
+    return ceil_divide(nbytes, 64) * 64
 
 
 class Panels(enum.Enum):
@@ -69,8 +69,8 @@ class TileStrip:
     @staticmethod
     def of(rows: int, vectors: int, masked: bool = False, most: int = 0) -> TileStrip:
         """As few tiles as there can be, of nearly equal height, which is `most` rows at most."""
-        count = over(rows, most or tallest(vectors))
-        height = over(rows, count)
+        count = ceil_divide(rows, most or tallest(vectors))
+        height = ceil_divide(rows, count)
         return TileStrip(RegisterTile(height, vectors, masked), count, rows - count * (height - 1))
 
     @property
@@ -211,7 +211,7 @@ def cut(
     vectors = vectors_for(rows) if wide is None else wide
     full = TileStrip.of(rows, vectors, most=high)
     blocks, rest = divmod(columns, vectors * lanes)
-    tail = TileStrip.of(rows, over(rest, lanes), bool(rest % lanes), high) if rest else None
+    tail = TileStrip.of(rows, ceil_divide(rest, lanes), bool(rest % lanes), high) if rest else None
     width = full.tile.width(element)
     tiles = (full if blocks else tail or full).tiles
     packed, most_blocks = panels is Panels.PACKED, max(blocks, 1)
@@ -221,9 +221,9 @@ def cut(
     narrow = 0 if tail is None else tail.tile.vectors / vectors
     extents = Extents(extent.stack, rows, tiles, blocks, narrow)
     chunk_blocks, parts = tasks_of(extents, workers if extent.is_shared else 1, most_blocks, packed)
-    chunks = 0 if extent.empty else max(over(blocks, chunk_blocks), 1)
+    chunks = 0 if extent.empty else max(ceil_divide(blocks, chunk_blocks), 1)
     most = PANEL_BYTES // 2 if panels is Panels.DIRECT else PANEL_BYTES
-    depth_blocks = over(extent.depth * extent.taps * width, most)
+    depth_blocks = ceil_divide(extent.depth * extent.taps * width, most)
     depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
     if streamed:
         depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)

@@ -53,7 +53,7 @@ def convolution_kernel(
     """
     element = _element((x, kernel), result)
     own = TileEpilogue(epilogue, result.dtype)
-    if element is None or not own.possible:
+    if element is None or not own.is_supported:
         return None
     scale_at, extra = without_scale(extra, epilogue)
     if epilogue.residual and extra[-1].strides != result.strides:
@@ -105,10 +105,10 @@ def kernel_gradient_kernel(
 ) -> CompiledKernel | None:
     """The kernel of the gradient of a convolution's kernel; None where it has none."""
     element = _element((x, gradient), result)
-    if element is None or not _together(gradient):
+    if element is None or not _are_channels_adjacent(gradient):
         return None
     found = correlation(op, x, gradient, result)
-    algorithm = choose_kernel_gradient(GradientCase(element, found, _together(x)))
+    algorithm = choose_kernel_gradient(GradientCase(element, found, _are_channels_adjacent(x)))
     if algorithm is GradientAlgorithm.WINOGRAD:
         return winograd_gradient(element, found, workers)
     operands = ("a", "b", "c")
@@ -147,7 +147,7 @@ def _element(operands: Sequence[ArrayLayout], result: ArrayLayout) -> Element | 
     return product_element(result.dtype) if same else None
 
 
-def _together(layout: ArrayLayout) -> bool:
+def _are_channels_adjacent(layout: ArrayLayout) -> bool:
     """Whether channels are side by side."""
     steps = layout.strides[-1] == layout.dtype.itemsize
     return steps or layout.shape[-1] <= 1 or 0 in layout.shape

@@ -154,10 +154,10 @@ class Taps(RowSource):
     def rows(self, code: TileCode) -> Rows:
         return TapRows(code, self.rank, self.kind)
 
-    def alone(self, code: TileCode) -> Rows:
+    def single_row(self, code: TileCode) -> Rows:
         return _TapAlone(code, self.rank, self.kind)
 
-    def outside(self, rows: Rows) -> Value | None:
+    def sees_outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, TapRows)
         return rows.code.f.constant(I1, 1) if self.kind is RowKind.LINES else None
 

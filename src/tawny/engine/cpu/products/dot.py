@@ -194,7 +194,7 @@ class _Dots:
             """The sums with a vector of each row and column multiplied."""
 
             def loaded(base: Value) -> Value:
-                place = f.element(base, index, element.one)
+                place = f.element(base, index, element.memory_type)
                 return element.load(f, f.offset(place, vector * element.vector_bytes), mask)
 
             ours, theirs = [loaded(r) for r in rows], [loaded(c) for c in columns]

@@ -28,15 +28,15 @@ class TileEpilogue:
     """Whether the bias is one number for all columns."""
 
     @property
-    def possible(self) -> bool:
+    def is_supported(self) -> bool:
         """Whether code can be generated for it."""
         op = self.parts.activation.op
         if self.dtype.kind == "c":
             return op is None and not self.parts.scaled
-        return op is None or ((self.short or host().has_fma) and is_supported(op, (self.dtype,)))
+        return op is None or ((self.is_short or host().has_fma) and is_supported(op, (self.dtype,)))
 
     @property
-    def short(self) -> bool:
+    def is_short(self) -> bool:
         """Whether its code is written for every vector of a tile."""
         return self.parts.activation in {Activation.NONE, Activation.RELU}
 
@@ -146,7 +146,7 @@ def finish(
     """Apply the epilogue to a tile's sums and write them."""
     end = EpilogueCode(f, element, epilogue, masks)
     affine = end.affine(places.bias, places.scale)
-    if epilogue.short:
+    if epilogue.is_short:
         for i in range(tile.rows):
             part = sums[i * tile.vectors : (i + 1) * tile.vectors]
             residual = places.residuals[i] if places.residuals else None

@@ -24,7 +24,7 @@ from tawny.engine.cpu.products.groups import Groups
 from tawny.engine.cpu.products.packing import Order
 from tawny.engine.cpu.products.preparation import PanelPreparation
 from tawny.engine.cpu.products.product import Product
-from tawny.engine.cpu.products.sharing import over
+from tawny.engine.cpu.products.sharing import ceil_divide
 from tawny.engine.cpu.products.tile import MOST_VECTORS, evenly_spaced, registers
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis, Windows, each_tap, position_at
@@ -68,7 +68,7 @@ def segment_pixels(axis: WindowAxis, length: int) -> tuple[SegmentPixel, ...]:
                 uses.setdefault(place, []).append((position, tap))
     step = length * axis.stride // axis.spread
     for place, found in sorted(uses.items()):
-        segments = range(over(axis.count, length))
+        segments = range(ceil_divide(axis.count, length))
         inside = [0 <= place + step * segment < axis.size for segment in segments]
         if any(inside):
             pixels.append(SegmentPixel(place, all(inside), tuple(found)))
@@ -88,7 +88,9 @@ def segment_length(axis: WindowAxis, vectors: int, most_pixels: int) -> int:
     lengths = range(1, min(axis.count, registers()) + 1)
     whole = [n for n in lengths if n == axis.count or n % axis.spread == 0]
     shortest = min(axis.spread, axis.count)
-    return min(filter(fits, whole), key=lambda n: over(axis.count, n) * (n + 1), default=shortest)
+    return min(
+        filter(fits, whole), key=lambda n: ceil_divide(axis.count, n) * (n + 1), default=shortest
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +266,10 @@ def group_product(
     least = groups.least_vectors(element)
     is_shuffled = not groups.has_few_groups(element, least, FEW_GROUPS)
     length = segment_length(axis, least, MOST_SHUFFLED if is_shuffled else MOST_PIXELS)
-    segments = over(axis.count, length)
+    segments = ceil_divide(axis.count, length)
     rows = whole.extent.rows // axis.count * segments
     extent = replace(whole.extent, rows=rows, taps=whole.taps * length)
-    wide = least * _widening(axis, length, least, over(whole.outputs, least * element.lanes))
+    wide = least * _widening(axis, length, least, ceil_divide(whole.outputs, least * element.lanes))
     found = cut(element, extent, workers, panels=panels, order=order, wide=wide, high=1)
     blocking = replace(found, depth_blocks=1)
     numbers = {
@@ -302,5 +304,5 @@ def group_product(
 def _widening(axis: WindowAxis, length: int, least: int, blocks: int) -> int:
     """How often tiles have the fewest vectors, so that there are sums enough to make at once."""
     fitting = (registers() - 1) // (least * (length + axis.taps))
-    wanted = min(over(ENOUGH_SUMS, least * length), blocks)
+    wanted = min(ceil_divide(ENOUGH_SUMS, least * length), blocks)
     return max(min(wanted, fitting, MOST_VECTORS // least), 1)

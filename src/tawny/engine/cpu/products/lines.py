@@ -130,10 +130,10 @@ class Lines(RowSource):
     def rows(self, code: TileCode) -> Rows:
         return _LineRows(code, self.rank)
 
-    def alone(self, code: TileCode) -> Rows:
+    def single_row(self, code: TileCode) -> Rows:
         return _LineAlone(code, self.rank)
 
-    def outside(self, rows: Rows) -> Value | None:
+    def sees_outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, WindowRows)
         return rows.f.constant(I1, 1)  # to find out would take longer than to look at the sums
 
@@ -200,7 +200,7 @@ def copy_line(
             start, end = pixels.carried
             with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
                 (at,) = channels.carried
-                f.store(f.load(element.one, at), f.offset(end, channels.index))
+                f.store(f.load(element.memory_type, at), f.offset(end, channels.index))
                 channels.carry(f.offset(at, n["a_step"]))
             pixels.carry(f.offset(start, step), f.offset(end, pixel))
         return []

@@ -301,7 +301,7 @@ class _Share:
             "unpacked": f.offset(bases.right, block * n["columns"] * n["b_column"]),
             "packed": panel,
         }
-        ahead, later = self._ahead(strip, lower, upper), block + bases.later
+        ahead, later = self._bytes_to_next_panel(strip, lower, upper), block + bases.later
         fetches = bases.packs & group.begins & (later < n["blocks"])
         following = f.offset(bases.following, later * n["columns"] * n["b_column"])
         first, last = group.tiles
@@ -326,7 +326,7 @@ class _Share:
                 numbers = {**given, **lie, "sums": sums, "rows": rows}
                 self.f.call_address(finish, *[numbers[name] for name in FINISH_ARGUMENTS])
 
-    def _ahead(self, strip: _StripNumbers, lower: Value, upper: Value) -> Value:
+    def _bytes_to_next_panel(self, strip: _StripNumbers, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""
         f, n = self.f, self.numbers
         width, count, block = strip.numbers["width"], upper - lower, n["block_bytes"]

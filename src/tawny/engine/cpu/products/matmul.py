@@ -51,7 +51,7 @@ def matmul_kernel(
     factors = ("b", "a") if matrices.exchanged else ("a", "b")
     operands = (*factors, *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
     own = TileEpilogue(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
-    if not own.possible:
+    if not own.is_supported:
         return None
     prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
     found = product_kernel(

@@ -93,15 +93,19 @@ def _transpose_columns(f: Function, element: Element, tile: RegisterTile) -> Non
         panel = f.offset(target, v * element.vector_bytes)
         with f.loop(0, whole, lanes, carried=[panel]) as square:
             (place,) = square.carried
-            vectors = [f.load(kind, f.element(s, square.index, element.one)) for s in starts]
+            vectors = [
+                f.load(kind, f.element(s, square.index, element.memory_type)) for s in starts
+            ]
             for i, vector in enumerate(transpose_square(f, vectors, element.parts)):
                 f.store(vector, f.offset(place, i * width))
             square.carry(f.offset(place, lanes * width))
         with f.loop(whole, count, carried=square.carried) as rest:
             (place,) = rest.carried
             for lane, start in enumerate(starts):
-                number = f.load(element.one, f.element(start, rest.index, element.one))
-                f.store(number, f.element(place, lane, element.one))
+                number = f.load(
+                    element.memory_type, f.element(start, rest.index, element.memory_type)
+                )
+                f.store(number, f.element(place, lane, element.memory_type))
             rest.carry(f.offset(place, width))
 
 
@@ -135,7 +139,7 @@ def _copy_elements(f: Function, element: Element, tile: RegisterTile) -> None:
         start, end = rows.carried
         with f.loop(0, columns, carried=[start]) as loop:
             (place,) = loop.carried
-            number = f.load(element.one, place)
-            f.store(number, f.element(end, loop.index, element.one))
+            number = f.load(element.memory_type, place)
+            f.store(number, f.element(end, loop.index, element.memory_type))
             loop.carry(f.offset(place, column_step))
         rows.carry(f.offset(start, row_step), f.offset(end, tile.width(element)))

@@ -144,12 +144,12 @@ class PieceRows(RowSource):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        others = range(len(self.others))
+        others = range(len(self.memory_kinds))
         named = [f"{name}{i}" for name in ("cell", "row") for i in others]
         return ("a_row", "a_step", "residual_row", "apart", "row_at", *named)
 
     @property
-    def others(self) -> list[int]:
+    def memory_kinds(self) -> list[int]:
         """The kinds of all that is in memory: reads that are no pieces, then results."""
         return [read for read in self.reads if read < 0] + [MOVING] * len(self.code.results)
 
@@ -220,7 +220,7 @@ class _Use:
         f, n, source = self.f, self.numbers, self.source
         row = f.offset(n.address, n["row_at"])
         bases: list[Value] = []
-        for i, kind in enumerate(source.others):
+        for i, kind in enumerate(source.memory_kinds):
             base = f.load(PTR, f.element(row, n[f"cell{i}"], I64), 8)
             bases.append(f.offset(base, self.column) if kind == MOVING else base)
         return bases
@@ -239,11 +239,11 @@ class _Use:
         numbers, other = list[Number](), 0
         for read, dtype in zip(self.source.reads, code.reads, strict=True):
             if read >= 0:
-                numbers.append(self._beside([own[read] for own in values]))
+                numbers.append(self._join_vectors([own[read] for own in values]))
                 continue
             load = load_vector if read == MOVING else load_splat
             found = [real(load(f, dtype, own[other], lanes)) for own in places]
-            numbers.append(self._beside(found))
+            numbers.append(self._join_vectors(found))
             other += 1
         results = emit(f, code, numbers)
         for place, (number, result) in enumerate(zip(code.results, results, strict=True), other):
@@ -265,7 +265,7 @@ class _Use:
             residual = f.offset(self.residual, step)
         return self.finish.values(sums, self.affine, residual)
 
-    def _beside(self, values: Sequence[Value]) -> Value:
+    def _join_vectors(self, values: Sequence[Value]) -> Value:
         """One vector, or two as one."""
         if len(values) == 1:
             return values[0]

@@ -29,7 +29,7 @@ FEW: Final = 8
 """The most chunks, and parts, of which every number is tried."""
 
 
-def over(number: int, divisor: int) -> int:
+def ceil_divide(number: int, divisor: int) -> int:
     """The quotient, rounded up."""
     return -(-number // divisor)
 
@@ -66,14 +66,14 @@ def _best(extents: Extents, workers: int, most_blocks: int, packed: bool) -> Tas
 
     def seconds(tasks: Tasks) -> tuple[float, int]:
         taken = _longest(extents, workers, tasks, start)
-        return taken, over(extents.blocks, tasks.chunk_blocks) * tasks.parts
+        return taken, ceil_divide(extents.blocks, tasks.chunk_blocks) * tasks.parts
 
     return min(_candidates(extents, workers, most_blocks), key=seconds)
 
 
 def _candidates(extents: Extents, workers: int, most_blocks: int) -> Iterator[Tasks]:
     counts = [*range(1, FEW + 1), *[n * workers for n in (1, 2) if n * workers > FEW]]
-    chunks = {min(max(over(extents.blocks, n), 1), most_blocks) for n in counts}
+    chunks = {min(max(ceil_divide(extents.blocks, n), 1), most_blocks) for n in counts}
     parts = [n for n in counts if n <= min(extents.tiles, 2 * workers)]
     for pair in product(sorted(chunks, reverse=True), parts):
         yield Tasks(*pair)
@@ -83,7 +83,7 @@ def _longest(extents: Extents, workers: int, tasks: Tasks, start: int) -> float:
     """How long the worker takes that has most to do, in products of a row and a block."""
     stack, rows, _, blocks, rest = extents
     chunk_blocks, parts = tasks
-    chunks = max(over(blocks, chunk_blocks), 1)
+    chunks = max(ceil_divide(blocks, chunk_blocks), 1)
     widths = [float(chunk_blocks)] * chunks
     widths[-1] = blocks - (chunks - 1) * chunk_blocks + rest
     until = [0.0, *accumulate(widths)]

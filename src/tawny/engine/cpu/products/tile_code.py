@@ -291,11 +291,11 @@ class RowSource(ABC):
     def rows(self, code: TileCode) -> Rows:
         """The rows of a tile."""
 
-    def alone(self, code: TileCode) -> Rows:
+    def single_row(self, code: TileCode) -> Rows:
         """The row of a tile that has one, with nothing from outside of the input."""
         raise AssertionError(f"rows of {type(self).__name__} have nothing from outside")
 
-    def outside(self, rows: Rows) -> Value | None:
+    def sees_outside(self, rows: Rows) -> Value | None:
         """Whether some rows have zeros from outside of the input; None where none ever has."""
         del rows
         return None
@@ -323,7 +323,7 @@ class RowSource(ABC):
     def _sums(self, code: TileCode, rows: Rows) -> list[Value]:
         """The sums of a tile with those of a block added, none of them from outside."""
         f, element = code.f, code.element
-        sums, outside = rows.accumulate(code.first_sums()), self.outside(rows)
+        sums, outside = rows.accumulate(code.first_sums()), self.sees_outside(rows)
         if outside is None or not element.computed.floating:
             return sums
 
@@ -380,7 +380,7 @@ def write_tiles(
     tiles: tuple[RegisterTile, ...],
 ) -> None:
     """Write a function for each tile: it computes a block of the common axis."""
-    module.finished = epilogue.short
+    module.finished = epilogue.is_short
     for tile in tiles:
         with module.function(tile_symbol(tile), TILE_ARGUMENTS) as f:
             given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
@@ -405,7 +405,7 @@ def _declare_alone(
             own = {**given, "start": start + row.index}
             code = TileCode(f, element, epilogue, one, numbers, masks, **own)
             offset = row.index * (one.vectors * element.sum_bytes)
-            sums = source.alone(code).accumulate(code.first_sums(offset))
+            sums = source.single_row(code).accumulate(code.first_sums(offset))
             for v, value in enumerate(sums):
                 place = f.offset(room, offset + v * element.sum_bytes)
                 f.store(value, place, STACK_BYTES)
@@ -427,7 +427,7 @@ def write_finish(
     module: Module, source: RowSource, element: Element, epilogue: TileEpilogue, tile: RegisterTile
 ) -> None:
     """Write the function `finish`, which makes results from the sums of tiles of this width."""
-    module.finished = epilogue.short
+    module.finished = epilogue.is_short
     with module.function("finish", FINISH_ARGUMENTS) as f:
         given = dict(zip(FINISH_ARGUMENTS, f.arguments, strict=True))
         masks = tile.masks(f, element, given["columns"])

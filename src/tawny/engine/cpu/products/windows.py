@@ -70,10 +70,10 @@ class Windows(RowSource):
     def rows(self, code: TileCode) -> Rows:
         return WindowRows(code, self.rank)
 
-    def alone(self, code: TileCode) -> Rows:
+    def single_row(self, code: TileCode) -> Rows:
         return WindowRows(code, self.rank)
 
-    def outside(self, rows: Rows) -> Value | None:
+    def sees_outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, WindowRows)
         return rows.inside.equals(0)
 
@@ -91,7 +91,7 @@ class Windows(RowSource):
             block.carry(*each_tap(f, n, self.rank, block.carried, packed))
 
 
-def _outside(f: Function, element: Element) -> Value:
+def _zero_block(f: Function, element: Element) -> Value:
     """Zeros, as many as a block of channels, or the columns of a tile, may have."""
     most = PANEL_BYTES // (widest() * element.vector_bytes) + 2 * LEAST_DEPTH
     return zeros(f, max(most, MOST_VECTORS * element.lanes) * element.nbytes)
@@ -166,7 +166,7 @@ class WindowRows:
         self.rank = rank
         self.positions = self._positions()
         self.coordinates = [self._coordinates(p) for p in self.positions]
-        self.inside = self._inside()
+        self.inside = self._lies_inside()
 
     def _coordinates(self, position: Position) -> list[Value]:
         """What the first tap of each axis sees."""
@@ -213,7 +213,7 @@ class WindowRows:
             positions.append(Position(last.batch + carry, tuple(places)))
         return positions
 
-    def _inside(self) -> Value:
+    def _lies_inside(self) -> Value:
         """Whether all taps of all rows see the input itself."""
         f, n, inside = self.f, self.n, self.f.constant(I1, 1)
         for axis in range(self.rank):
@@ -229,7 +229,7 @@ class WindowRows:
     ) -> list[Value]:
         """The rows, with zeros for those outside of the input; nothing to do where all are."""
         f, n = self.f, self.n
-        some, out, outside = f.constant(I64, 0), list[Value](), _outside(f, self.code.element)
+        some, out, outside = f.constant(I64, 0), list[Value](), _zero_block(f, self.code.element)
         for coordinates, row in zip(self.coordinates, rows, strict=True):
             length = count
             for axis in range(self.rank):

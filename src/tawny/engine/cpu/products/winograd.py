@@ -32,7 +32,7 @@ from tawny.engine.cpu.products.epilogue import EpilogueCode, TileEpilogue
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.product import Product, packed_before
-from tawny.engine.cpu.products.sharing import over
+from tawny.engine.cpu.products.sharing import ceil_divide
 from tawny.engine.cpu.products.tile import (
     SECOND_CACHE,
     Walk,
@@ -119,8 +119,8 @@ def winograd_product(
     A kernel that is `known` is transformed before the run where that takes less memory, with
     `prepared` in any case.
     """
-    sweep = _ahead(sweep)
-    squares = [over(axis.count, 2) for axis in sweep.axes]
+    sweep = _walk_ahead(sweep)
+    squares = [ceil_divide(axis.count, 2) for axis in sweep.axes]
     extent = Extent(sweep.batch * math.prod(squares), sweep.outputs, sweep.channels, POINTS)
     blocking = _blocking(element, extent, workers)
     product = _product(element, epilogue, sweep, *_cut_slices(element, extent, blocking))
@@ -156,8 +156,8 @@ def _product(
         "b_depth": 0,
         "channels": channels,
         "plane": plane,
-        "high": over(high.count, 2),
-        "wide": over(wide.count, 2),
+        "high": ceil_divide(high.count, 2),
+        "wide": ceil_divide(wide.count, 2),
         "a_batch": sweep.a_batch,
         "c_batch": sweep.c_batch,
     }
@@ -183,7 +183,7 @@ def _product(
     )
 
 
-def _ahead(sweep: Sweep) -> Sweep:
+def _walk_ahead(sweep: Sweep) -> Sweep:
     """A sweep whose windows are walked ahead along each axis."""
     axes, start = list[WindowAxis](), sweep.b_start
     for axis in sweep.axes:
@@ -206,7 +206,7 @@ def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
     return replace(
         found,
         depth_blocks=POINTS,
-        chunks=max(over(found.blocks, blocks), 1),
+        chunks=max(ceil_divide(found.blocks, blocks), 1),
         chunk_blocks=blocks,
         chunk_tiles=max(ROOM_BYTES // (row * found.full.tile.rows), LEAST_TILES),
         sets=POINTS,
@@ -416,7 +416,7 @@ class Squares(RowSource):
                 across = [_of_products(products[4 * y : 4 * y + 4]) for y in range(4)]
                 outputs.append([_of_products([line[x] for line in across]) for x in range(2)])
             square = code.start + loop.index
-            outputs = self._usual(code, square, outputs)
+            outputs = self._recompute_unless_finite(code, square, outputs)
             batch, y, x = position(n, square)
             for down in range(2):
                 for along in range(2):
@@ -429,7 +429,7 @@ class Squares(RowSource):
                         values = [output[along][down] for output in outputs]
                         finish.row(values, affine, f.offset(code.result, offset), residual)
 
-    def _usual(
+    def _recompute_unless_finite(
         self, code: FinishCode, square: Value, outputs: Sequence[Sequence[Sequence[Value]]]
     ) -> list[list[list[Value]]]:
         """The outputs of a square, computed again where one of them is not finite."""

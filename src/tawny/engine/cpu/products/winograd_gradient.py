@@ -26,7 +26,7 @@ from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel, Names, Numbers
 from tawny.engine.cpu.products.blocking import whole_lines
 from tawny.engine.cpu.products.correlation import Correlation
-from tawny.engine.cpu.products.sharing import over, shares
+from tawny.engine.cpu.products.sharing import ceil_divide, shares
 from tawny.engine.cpu.products.tile import (
     RegisterTile,
     Walk,
@@ -91,15 +91,15 @@ _TILE: Final = {
 def winograd_gradient(element: Element, found: Correlation, workers: int) -> CompiledKernel:
     """The kernel of a gradient that suits; its operands are the input and the slopes."""
     high, wide = found.axes
-    lines = over(high.count, 2), over(wide.count, 2)
+    lines = ceil_divide(high.count, 2), ceil_divide(wide.count, 2)
     squares = found.batch * lines[0] * lines[1]
-    segments = over(squares, SEGMENT)
+    segments = ceil_divide(squares, SEGMENT)
     vectors = min(widest(), found.outputs // element.lanes)
     width = vectors * element.lanes
     blocks, rest = divmod(found.outputs, width)
     columns = blocks + (rest > 0)
     rows = _rows(element, found.channels, columns, width, workers)
-    most, nbytes = over(squares, segments), element.nbytes
+    most, nbytes = ceil_divide(squares, segments), element.nbytes
     planes = [n * nbytes for n in (most * rows, most * width, rows * width)]
     b_at = whole_lines(POINTS * planes[0])
     c_at = b_at + whole_lines(POINTS * planes[1])
@@ -108,7 +108,7 @@ def winograd_gradient(element: Element, found: Correlation, workers: int) -> Com
         "squares": squares,
         "segments": segments,
         "rows": rows,
-        "row_blocks": over(found.channels, rows),
+        "row_blocks": ceil_divide(found.channels, rows),
         "blocks": blocks,
         "column_blocks": columns,
         "channels": found.channels,
@@ -143,10 +143,10 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
     """
 
     def seconds(rows: int) -> int:
-        tasks = over(channels, rows) * columns
+        tasks = ceil_divide(channels, rows) * columns
         products = POINTS * rows * width // element.lanes
         transformed = 4 * POINTS * (rows + width) // element.lanes
-        return over(tasks, workers) * (products + transformed)
+        return ceil_divide(tasks, workers) * (products + transformed)
 
     return min(range(MOST_ROWS, 0, -ROWS), key=seconds)
 

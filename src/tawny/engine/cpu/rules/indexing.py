@@ -21,7 +21,7 @@ from tawny.ops.sorting import Digitize, IsIn, SearchSorted, Sort
 from tawny.shape import Shape, broadcast, broadcast_strides
 
 
-def _together(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
+def _broadcast_indices(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
     """Index arrays broadcast to one shape."""
     if not given:
         return ()
@@ -40,7 +40,7 @@ def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     source, *given = operands
     if not given:
         return None
-    picks = GatherSpec((source,), _together("gather", given), node.op.axes, node.op.place)
+    picks = GatherSpec((source,), _broadcast_indices("gather", given), node.op.axes, node.op.place)
     return Kernel(*gather_kernel(picks, results[0]), fallible=True)
 
 
@@ -64,7 +64,7 @@ def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     puts = ScatterSpec(
         source,
         wide,
-        _together("scatter", given),
+        _broadcast_indices("scatter", given),
         op.ranges,
         op.axes,
         op.place,

@@ -35,12 +35,12 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     """All elements, row by row; by tiles where rows lie crosswise."""
     del node, results
     (given,) = operands
-    if _crosswise(given):
+    if _is_crosswise(given):
         return _transpose(given)
     return Kernel(*copy_kernel([whole_block(0, given)], 1, given.dtype.itemsize))
 
 
-def _crosswise(given: Memory) -> bool:
+def _is_crosswise(given: Memory) -> bool:
     """Whether small elements lie side by side along another axis than the last one."""
     item = given.dtype.itemsize
     walked = [s for n, s in zip(given.shape, given.strides, strict=True) if n != 1]

@@ -198,7 +198,7 @@ def _in_pieces(
         *[matrices.residual_column] * op.epilogue.residual,
         *[matrices.bias_column] * op.epilogue.bias,
     ]
-    if columns != [item] * len(columns) or not epilogue.possible or matrices.stack:
+    if columns != [item] * len(columns) or not epilogue.is_supported or matrices.stack:
         return None
     reads = [_read(op, read, operands) for read in planned.reads]
     if any(read is None for read in reads):

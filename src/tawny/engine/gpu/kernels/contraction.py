@@ -237,7 +237,7 @@ class _ContractionWriter:
         )
         self.side = SIDE * structure.each
         self.item = structure.dtype.itemsize
-        self.wide = dt.FLOAT32 if structure.dtype == dt.FLOAT16 else structure.dtype
+        self.wide = dt.accumulation_dtype(structure.dtype)
         """What is computed with."""
         self.slot = self.wide.itemsize
         row = self.side * DEPTH * self.slot
@@ -269,11 +269,11 @@ class _ContractionWriter:
         self._store(first_row, first_column, unflatten(loop.carried, starts))
 
     @property
-    def _across(self) -> Value:
+    def _thread_column(self) -> Value:
         return self.grid.thread.unsigned_rest(SIDE)
 
     @property
-    def _down(self) -> Value:
+    def _thread_row(self) -> Value:
         return self.grid.thread.unsigned_over(SIDE)
 
     def _enter_stack(self, number: Value) -> None:
@@ -364,8 +364,10 @@ class _ContractionWriter:
     def _multiply(self, depth: Value, totals: list[Number]) -> list[Number]:
         """Add the products at one place along the depth."""
         f, each = self.f, self.structure.each
-        a = [self._shared_element(self.shared_a, depth, self._down, i) for i in range(each)]
-        b = [self._shared_element(self.shared_b, depth, self._across, i) for i in range(each)]
+        a = [self._shared_element(self.shared_a, depth, self._thread_row, i) for i in range(each)]
+        b = [
+            self._shared_element(self.shared_b, depth, self._thread_column, i) for i in range(each)
+        ]
         return [
             multiply_add(f, self.wide, a[i], b[j], totals[i * each + j])
             for i in range(each)
@@ -380,7 +382,7 @@ class _ContractionWriter:
         f, each = self.f, self.structure.each
         for i in range(each):
             for j in range(each):
-                r, c = row + self._down + SIDE * i, column + self._across + SIDE * j
+                r, c = row + self._thread_row + SIDE * i, column + self._thread_column + SIDE * j
                 with f.when((r < self.row_count) & (c < self.column_count)):
                     rows = coordinates(r, [axis[0] for axis in self.rows])
                     columns = coordinates(c, [axis[0] for axis in self.columns])

@@ -168,7 +168,7 @@ class _PoolingElementWriter:
     def _maximum(self, window: Sequence[Value]) -> tuple[Value, list[Value]]:
         """The greatest element that a window sees, and where the first such is."""
         f = self.f
-        least = real(constant(f, self.dtype, _least(self.dtype), 0))
+        least = real(constant(f, self.dtype, _least_value(self.dtype), 0))
         nowhere = [f.constant(I64, -1)] * self.structure.rank
 
         def body(spatial: list[Value], values: list[Value]) -> Sequence[Value]:
@@ -256,7 +256,7 @@ class _PoolingElementWriter:
         return self._windows_of_element(body)
 
 
-def _least(dtype: DType) -> float:
+def _least_value(dtype: DType) -> float:
     """No element is less."""
     if dtype.kind == "f":
         return -math.inf

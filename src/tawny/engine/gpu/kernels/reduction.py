@@ -97,7 +97,7 @@ def reduction_kernel(
         for inside in (False, True)
     )
     (rows, row_moves), (folds, fold_moves) = (
-        _together(axes, found.space, moves) for axes in (outer, inner)
+        _collapse(axes, found.space, moves) for axes in (outer, inner)
     )
     count, length = math.prod(rows), math.prod(folds)
     numbers = [
@@ -145,7 +145,7 @@ def over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]
     return tuple(out)
 
 
-def _together(
+def _collapse(
     axes: Sequence[int], space: Shape, moves: Sequence[tuple[int, ...]]
 ) -> tuple[Shape, list[tuple[int, ...]]]:
     """Some axes of the space, neighbours made one where every array allows."""

@@ -236,7 +236,7 @@ def stable_key(thing: object) -> str:
     return (_SPELLINGS.get(type(thing)) or _spelling(type(thing)))(thing)
 
 
-def _several(things: tuple[object, ...]) -> str:
+def _stable_keys(things: tuple[object, ...]) -> str:
     return f"({','.join([stable_key(thing) for thing in things])})"
 
 
@@ -246,7 +246,7 @@ _SPELLINGS: Final[dict[type, Callable[[Any], str]]] = {
     str: repr,
     float: float.hex,
     type(None): repr,
-    tuple: _several,
+    tuple: _stable_keys,
 }
 """How things are spelled, by their types; those of other types are added as they are met."""
 
@@ -264,12 +264,12 @@ def _of_kind(kind: type[Any], name: str) -> Callable[[Any], str]:
     if issubclass(kind, Elementwise):
         return lambda thing: f"{name}:{_row(thing)}"
     if issubclass(kind, Op):
-        return lambda thing: name + _several(tuple(thing.attributes().values()))
+        return lambda thing: name + _stable_keys(tuple(thing.attributes().values()))
     if issubclass(kind, tuple):
-        return lambda thing: name + _several(thing)
+        return lambda thing: name + _stable_keys(thing)
     if dataclasses.is_dataclass(kind):
         fields = _fields(kind)
-        return lambda thing: name + _several(tuple([getattr(thing, f) for f in fields]))
+        return lambda thing: name + _stable_keys(tuple([getattr(thing, f) for f in fields]))
     return _refuse
 
 

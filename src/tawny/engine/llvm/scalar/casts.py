@@ -68,12 +68,12 @@ def _cut(f: Function, value: Value, type: Type) -> Value:
     """The whole part as a signed integer; the least one where it does not fit."""
     bound = 2.0 ** (type.bits - 1)
     # The greatest float below the bound fits; below -bound the next one may still be cut to it.
-    inside = (value < bound) & (value > _below(value.type, -bound))
+    inside = (value < bound) & (value > _limit_below(value.type, -bound))
     whole = f.convert("fptosi", f.select(inside, value, 0.0), type)
     return f.select(inside, whole, -(2 ** (type.bits - 1)))
 
 
-def _below(type: Type, bound: float) -> float:
+def _limit_below(type: Type, bound: float) -> float:
     """A number such that all above it are cut to `bound` or more."""
     if type.scalar == F64 and bound == -(2.0**31):
         return bound - 1.0

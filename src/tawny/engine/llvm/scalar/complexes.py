@@ -55,7 +55,7 @@ def _nan(f: Function, x: Pair) -> Value:
     return f.compare("uno", x.real, x.imag)
 
 
-def _both(function: Callable[[Value, Value], Value]) -> Rule:
+def _by_parts(function: Callable[[Value, Value], Value]) -> Rule:
     def rule(_: Function, x: Pair, y: Pair) -> Pair:
         return Pair(function(x.real, y.real), function(x.imag, y.imag))
 
@@ -111,8 +111,8 @@ def _two(function: Callable[[Function, Pair, Pair], Number]) -> Rule:
 
 
 COMPLEXES: Final[dict[Prim, Rule]] = {
-    Prim.ADD: _both(lambda a, b: a + b),
-    Prim.SUB: _both(lambda a, b: a - b),
+    Prim.ADD: _by_parts(lambda a, b: a + b),
+    Prim.SUB: _by_parts(lambda a, b: a - b),
     Prim.MUL: _two(lambda _, x, y: _multiply(x, y)),
     Prim.DIV: _divide,
     Prim.NEG: _one(lambda _, x: Pair(-x.real, -x.imag)),

@@ -80,12 +80,12 @@ def _wrapping_constant(f: Function, dtype: DType, number: int, lanes: int) -> Va
 def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
     """`first + i * (second - first)`, in float32 for float16; the first two are themselves."""
     part = dt.real_dtype(op.dtype)
-    wide = dt.FLOAT32 if part == dt.FLOAT16 else part
+    wide = dt.accumulation_dtype(part)
     with np.errstate(all="ignore"):
-        both = _as(np.real(np.array(op.leading(), op.dtype)), part)
-        first, second = _as(both[:1], wide), _as(both[1:], wide)
+        both = _as_dtype(np.real(np.array(op.leading(), op.dtype)), part)
+        first, second = _as_dtype(both[:1], wide), _as_dtype(both[1:], wide)
         gap = second - first
-        formula = _as(first + _as(np.arange(2), wide) * gap, part)
+        formula = _as_dtype(first + _as_dtype(np.arange(2), wide) * gap, part)
     lanes, number = index.type.lanes, real(cast(f, index, kind, wide))
     if part.kind == "f":
         begin, step = (real(constant(f, wide, float(v[0]), lanes)) for v in (first, gap))
@@ -101,7 +101,7 @@ def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
     return Pair(value, value.of(0.0)) if op.dtype.kind == "c" else value
 
 
-def _as(numbers: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+def _as_dtype(numbers: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     """Numbers as another dtype."""
     return numbers.astype(dtype)
 

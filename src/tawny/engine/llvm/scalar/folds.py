@@ -55,9 +55,9 @@ class ReductionFold:
             case Prim.MUL | Prim.AND:
                 return 1
             case Prim.MAX | Prim.GT:
-                return _least(self.dtype)
+                return _least_value(self.dtype)
             case Prim.MIN | Prim.LT:
-                return _greatest(self.dtype)
+                return _greatest_value(self.dtype)
             case _:
                 return 0
 
@@ -114,7 +114,9 @@ class ArgExtremumFold(ReductionFold):
     def start(self, f: Function, lanes: int) -> Number:
         """The least element, behind all places."""
         least = constant(f, self.dtype, self.identity, lanes)
-        return Pair(real(least), real(constant(f, self.counted, _greatest(self.counted), lanes)))
+        return Pair(
+            real(least), real(constant(f, self.counted, _greatest_value(self.counted), lanes))
+        )
 
     def element(self, numbers: Mapping[int, Number]) -> Number:
         """An element with its place."""
@@ -150,7 +152,7 @@ class ArgExtremumFold(ReductionFold):
     def finish(self, f: Function, total: Number) -> Number:
         """The place: the first, if all elements are the least one."""
         assert isinstance(total, Pair)
-        return f.select(total.imag.equals(_greatest(self.counted)), 0, total.imag)
+        return f.select(total.imag.equals(_greatest_value(self.counted)), 0, total.imag)
 
     def store_partial(self, f: Function, number: Number, place: Value) -> None:
         """Elements of a partial result in memory, and behind them their places."""
@@ -184,13 +186,13 @@ def load_slot(f: Function, dtype: DType, place: Value, lanes: int) -> Number:
     return load_vector(f, dtype, place, lanes) if lanes else load_scalar(f, dtype, place)
 
 
-def _least(dtype: DType) -> float:
+def _least_value(dtype: DType) -> float:
     if dtype.kind == "f":
         return -math.inf
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else 0
 
 
-def _greatest(dtype: DType) -> float:
+def _greatest_value(dtype: DType) -> float:
     if dtype.kind == "f":
         return math.inf
     return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1

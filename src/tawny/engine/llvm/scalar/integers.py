@@ -159,7 +159,7 @@ def _lcm(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     return share * _absolute(f, dtype, y)
 
 
-def _always(answer: bool) -> Rule:
+def _constant_rule(answer: bool) -> Rule:
     return code_of_one(lambda f, x: f.constant(I1.like(x.type), answer))
 
 
@@ -177,9 +177,9 @@ _COMPARISONS: Final[dict[Prim, Rule]] = {
     Prim.GE: _comparison("sge", "uge"),
 }
 _FACTS: Final[dict[Prim, Rule]] = {
-    Prim.ISNAN: _always(False),
-    Prim.ISINF: _always(False),
-    Prim.ISFINITE: _always(True),
+    Prim.ISNAN: _constant_rule(False),
+    Prim.ISINF: _constant_rule(False),
+    Prim.ISFINITE: _constant_rule(True),
     Prim.POS: _IDENTITY,
     Prim.FLOOR: _IDENTITY,
     Prim.CEIL: _IDENTITY,

@@ -217,7 +217,7 @@ class _StageBuilder:
         """The items of all results; None where a row is seen along other axes than its own."""
         results: list[tuple[int, View]] = []
         for value in self.body.results:
-            view = self._natural(value)
+            view = self._natural_view(value)
             if view is None or not self._build(value, view):
                 return None
             results.append((self.known[value, view], view))
@@ -231,7 +231,7 @@ class _StageBuilder:
             tuple(results),
         )
 
-    def _natural(self, value: int) -> View | None:
+    def _natural_view(self, value: int) -> View | None:
         """How a result lies over the space: over all of it, or over what is not folded."""
         shape = self.body.type_of(value)[0]
         if nonunit(shape) == self.space:
@@ -375,7 +375,7 @@ class _StageBuilder:
 
     def _reduction_item(self, op: Reduction, value: int, dtype: DType) -> int:
         """The item of a reduction, its dtype perhaps a wider one."""
-        wide = dt.FLOAT32 if dtype == dt.FLOAT16 else dtype
+        wide = dt.accumulation_dtype(dtype)
         match op:  # pyright: ignore[reportMatchNotExhaustive]
             case Sum():
                 return self._fold(Prim.ADD, value, wide)

@@ -133,12 +133,12 @@ def via_float64(function: Unary) -> Unary:
     def apply(f: Function, x: Value) -> Value:
         if x.type.scalar == F64:
             return function(f, x)
-        return narrow(f, function(f, wide(f, x)))
+        return narrow(f, function(f, widen(f, x)))
 
     return apply
 
 
-def wide(f: Function, x: Value) -> Value:
+def widen(f: Function, x: Value) -> Value:
     """A float32 as float64."""
     return f.convert("fpext", x, F64)
 

@@ -13,7 +13,7 @@ from tawny.engine.llvm.vectormath.common import (
     product,
     quick_sum,
     scale,
-    wide,
+    widen,
 )
 from tawny.engine.llvm.vectormath.exponential import exp, exp_parts
 
@@ -115,7 +115,7 @@ def erf(f: Function, x: Value) -> Value:
 def erfc(f: Function, x: Value) -> Value:
     """Complementary error function, accurate in the tail."""
     if x.type.scalar == F32:
-        return narrow(f, _complement(f, wide(f, x), _SHORT_SCALED, 2.25, 10.2))
+        return narrow(f, _complement(f, widen(f, x), _SHORT_SCALED, 2.25, 10.2))
     return _complement(f, x, _SCALED, 3.7, 27.5)
 
 

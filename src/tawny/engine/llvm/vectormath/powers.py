@@ -21,7 +21,7 @@ from tawny.engine.llvm.vectormath.common import (
     product,
     quick_sum,
     scale,
-    wide,
+    widen,
 )
 from tawny.engine.llvm.vectormath.exponential import constants, shifted_exp
 from tawny.engine.llvm.vectormath.logarithm import split_any
@@ -64,7 +64,7 @@ def cbrt(f: Function, x: Value) -> Value:
 def hypot(f: Function, x: Value, y: Value) -> Value:
     """Hypotenuse of a right triangle; infinite where a side is, also beside a NaN."""
     if x.type.scalar == F32:
-        a, b = wide(f, x), wide(f, y)
+        a, b = widen(f, x), widen(f, y)
         result = narrow(f, f.sqrt(f.fma(a, a, b * b)))
     else:
         result = _scaled_hypot(f, x, y)
@@ -176,7 +176,7 @@ def _doubled_log(f: Function, x: Value) -> Double:
 
 def _short_power(f: Function, size: Value, y: Value, one: Value) -> Value:
     """2**(y log2(size)) of float32, in float64."""
-    x = wide(f, size)
+    x = widen(f, size)
     exponent, mantissa, _ = split_any(f, x)
     t = mantissa - 1.0
     s = t / (t + 2.0)
@@ -184,7 +184,7 @@ def _short_power(f: Function, size: Value, y: Value, one: Value) -> Value:
     log = f.fma(s * z, polynomial(f, z, _SHORT_ODD), s + s)
     log2 = f.fma(log, 1.4426950408889634, exponent)
     log2 = f.select(x.equals(0.0), -INF, f.select(x.equals(INF), INF, log2))
-    power = f.select(one, 0.0, wide(f, y) * log2)
+    power = f.select(one, 0.0, widen(f, y) * log2)
     bounded = clamp(f, power, -200.0, 200.0)
     n = nearest(f, bounded)
     r = bounded - n.number

@@ -16,7 +16,7 @@ from tawny.engine.llvm.vectormath.common import (
     narrow,
     nearest,
     polynomial,
-    wide,
+    widen,
     with_sign_of,
 )
 from tawny.engine.llvm.vectormath.far import call_far
@@ -89,7 +89,7 @@ def cos(f: Function, x: Value) -> Value:
 def tan(f: Function, x: Value) -> Value:
     """Tangent of an angle in radians; that of a float32 is made in float64 up to the division."""
     kind = x.type.scalar
-    quarters, rest = _reduce_angle(f, wide(f, x) if kind == F32 else x)
+    quarters, rest = _reduce_angle(f, widen(f, x) if kind == F32 else x)
     sine, cosine = _sine_and_cosine(f, rest, CONSTANTS[kind])
     odd = (quarters & 1).differs(0)
     top, bottom = f.select(odd, -cosine, sine), f.select(odd, sine, cosine)
@@ -117,13 +117,13 @@ def _sine_and_cosine(f: Function, rest: Value, c: Trigonometric) -> tuple[Value,
 def _reduce_angle(f: Function, x: Value) -> ReducedAngle:
     """Quarter turns taken off, whatever the size of `x`."""
     limit = CONSTANTS[x.type.scalar].limit
-    near = _near(f, x)
+    near = _reduce_small_angle(f, x)
     far = any_lane(f, f.absolute(x) > limit)
     quarters, rest = f.either(far, lambda: _reduce_far_lanes(f, x, near, limit), lambda: near)
     return ReducedAngle(quarters, rest)
 
 
-def _near(f: Function, x: Value) -> ReducedAngle:
+def _reduce_small_angle(f: Function, x: Value) -> ReducedAngle:
     """Quarter turns taken off an angle below the limit."""
     n = nearest(f, x, 2.0 / math.pi)
     rest = x
@@ -137,7 +137,7 @@ def _reduce_far_lanes(f: Function, x: Value, near: ReducedAngle, limit: float) -
     lanes = max(x.type.lanes, 1)
     arrays = [f.stack_buffer(8 * lanes) for _ in range(3)]
     angles, counts, rests = arrays
-    f.store(wide(f, x) if x.type.scalar == F32 else x, angles)
+    f.store(widen(f, x) if x.type.scalar == F32 else x, angles)
     with f.loop(0, lanes) as loop:
         call_far(f, *[f.element(base, loop.index, F64) for base in arrays])
     far = f.absolute(x) > limit

@@ -88,7 +88,7 @@ class _RollWriter:
             (count,) = each.carried
             f.store(each.index, f.element(self.turned, count, I64))
             _, _, kind = self.shape.place(each.index)
-            _, _, _, shift = self._own(each.index)
+            _, _, _, shift = self._steps_of(each.index)
             run = kind.equals(AccessKind.RUN.value) & shift.differs(0)
             each.carry(
                 count + f.select(run | kind.equals(AccessKind.GATHERED.value), count.of(1), 0)
@@ -112,7 +112,7 @@ class _RollWriter:
                 self._pieces(begin, start, end)
                 self._advance(loop.index + 1 - line.index * across)
 
-    def _own(self, read: Value) -> tuple[Value, Value, Value, Value]:
+    def _steps_of(self, read: Value) -> tuple[Value, Value, Value, Value]:
         """A read's strides and shifts along the outer axes, its stride and shift along a row."""
         f = self.f
         strides = f.element(self.each, read * (self.outer * 2 + 2), I64)
@@ -125,7 +125,7 @@ class _RollWriter:
         f = self.f
         with f.loop(0, self.shape.reads) as each:
             cell, item, kind = self.shape.place(each.index)
-            strides, shifts, _, _ = self._own(each.index)
+            strides, shifts, _, _ = self._steps_of(each.index)
             with f.loop(0, self.outer, carried=[lower.of(0)]) as axes:
                 (offset,) = axes.carried
                 size, digit, stride, shift = (
@@ -147,7 +147,7 @@ class _RollWriter:
         """List the rows that are read for the next row, whose place on the last axis is given."""
         f = self.f
         with f.loop(0, self.shape.reads) as each:
-            strides, shifts, _, _ = self._own(each.index)
+            strides, shifts, _, _ = self._steps_of(each.index)
             stride, shift = (
                 f.load(I64, f.element(table, self.last, I64)) for table in (strides, shifts)
             )
@@ -188,7 +188,7 @@ class _RollWriter:
             (least,) = each.carried
             read = f.load(I64, f.element(self.turned, each.index, I64))
             _, _, kind = self.shape.place(read)
-            _, _, _, shift = self._own(read)
+            _, _, _, shift = self._steps_of(read)
             ahead = f.select(shift > column, shift - column, least)
             found = f.select(kind.equals(AccessKind.GATHERED.value), 0, ahead)
             each.carry(f.minimum(least, found))
@@ -200,7 +200,7 @@ class _RollWriter:
         """List where a turned read's elements for a piece of a row lie, or bring them together."""
         f = self.f
         _, item, kind = self.shape.place(read)
-        _, _, _, shift = self._own(read)
+        _, _, _, shift = self._steps_of(read)
         row = f.load(PTR, f.element(self.rows, read, I64))
         away = column - shift
         source = away + f.select(away < 0, self.length, 0)
@@ -232,7 +232,7 @@ class _RollWriter:
         """Bring elements of a row that are not neighbours together."""
         f = self.f
         _, item, _ = self.shape.place(read)
-        _, _, stride, _ = self._own(read)
+        _, _, stride, _ = self._steps_of(read)
         for size in (1, 2, 4, 8, 16):
             with f.when(item.equals(size)):
                 one = f.constant(I64, 1)

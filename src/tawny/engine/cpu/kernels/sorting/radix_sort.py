@@ -314,9 +314,9 @@ class RowSort:
                 wide = key if variant.word == I64 else f.convert("zext", key, I64)
                 return wide << 32
 
-            state = self._by(state, source, upper, min(variant.word.nbytes, 4), number == 0)
+            state = self._sort_by(state, source, upper, min(variant.word.nbytes, 4), number == 0)
         if variant.words > 1:
-            state = self._by(state, source, lambda a: self._special(a) << 32, 1, False)
+            state = self._sort_by(state, source, lambda a: self._special(a) << 32, 1, False)
         sorted_places = state[0]
         with f.loop(0, self.length) as loop:
             element = f.load(I64, f.element(sorted_places, loop.index, I64))
@@ -326,7 +326,7 @@ class RowSort:
         """Where in a word each 32 bits begin."""
         return range(0, self.variant.word.bits, 32)
 
-    def _by(
+    def _sort_by(
         self,
         state: Sequence[Value],
         source: Value,
