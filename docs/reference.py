@@ -84,6 +84,7 @@ def _lines() -> Iterator[str]:
         yield from _section(f"`np.{name}`", f"np.{name}", getattr(np, name))
     yield from _section("Random draws: `tw.random`", "tw.random", tw.random)
     yield from _section("Special functions: `tw.special`", "tw.special", tw.special)
+    yield from _section("Solvers: `tw.solve`", "tw.solve", tw.solve)
     yield from _section("Files of other libraries: `tw.onnx`", "tw.onnx", tw.onnx)
     yield from _section("Networks: `tw.nn`", "nn", nn)
     yield from _section("Optimisers: `tw.optim`", "optim", optim)

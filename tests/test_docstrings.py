@@ -28,6 +28,7 @@ MODULES = {
     "np.fft": np.fft,
     "tw.random": tw.random,
     "tw.special": tw.special,
+    "tw.solve": tw.solve,
     "tw.models": tw.models,
     "tw.pebble": tw.pebble,
     "tw.onnx": tw.onnx,
@@ -145,6 +146,7 @@ CORE = [
     *(f"optim.{n}" for n in OPTIMISERS),
     *(f"np.{n}" for n in ARRAYS),
     *(f"tw.random.{n}" for n in tw.random.__all__),
+    *(f"tw.solve.{n}" for n in ("ode", "root", "fixed_point", "cg", "gmres")),
     *(f"tw.testing.{n}" for n in ("assert_peak", "check_grads")),
     *(n for n in PUBLIC if n.startswith(("tw.Graph.", "tw.Program.", "Plan.", "nn.Module."))),
 ]

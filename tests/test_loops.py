@@ -375,6 +375,20 @@ def test_arrays_of_a_step_cannot_be_used_outside() -> None:
         kept[0].numpy()
 
 
+def test_dicts_may_have_their_items_in_another_order() -> None:
+    def step(c: Any, r: Any) -> Any:
+        return {"b": (c["b"][0], {"d": c["a"], "c": r}), "a": c["a"] + r}, None
+
+    first = {"a": 0.0, "b": (5.0, {"c": 0.0, "d": 1.0})}
+    last, _ = tw.scan(step, first, np.arange(1.0, 4.0))
+    assert [float(x) for x in leaves(last)] == [6, 5, 3, 3]
+    assert list(last) == ["a", "b"]
+    x = tw.var("x")
+    chosen = tw.cond(x > 0, lambda: {"p": x, "q": -x}, lambda: {"q": x * 2, "p": x * 3})
+    found = tw.Graph([x], chosen).compile()(-1.0)
+    assert (float(found["p"]), float(found["q"])) == (-3, -2)
+
+
 def test_numbers_take_the_dtype_that_steps_give() -> None:
     x = np.ones(3, "float32")
     last, rows = tw.scan(lambda c, r: (c + r, (c, 1)), 0, x)

@@ -8,6 +8,7 @@ from tawny import onnx as onnx
 from tawny import optim as optim
 from tawny import pebble as pebble
 from tawny import random as random
+from tawny import solve as solve
 from tawny import special as special
 from tawny import testing as testing
 from tawny.array import Array as Array

@@ -111,7 +111,7 @@ def build_loop(
     kept = [i for i in range(len(initial)) if i not in finals]
     carries = tuple([step.carries[i] for i in kept])
     new = [step.new_carries[i] for i in kept]
-    own = _nodes_inside([*new, *step.new_rows], (step.place, *carries, *step.rows), inside)
+    own = nodes_inside([*new, *step.new_rows], (step.place, *carries, *step.rows), inside)
     varying = [n for n in dict.fromkeys(step.new_rows) if n in own]
     rows: dict[Node, Node] = {}
     if kept or varying:
@@ -145,7 +145,7 @@ def build_while(
     carries = tuple([step.carries[i] for i in kept])
     results = [convert_node(step.new_rows[0], FLAG_TYPE[1]), *[step.new_carries[i] for i in kept]]
     if kept:
-        own = _nodes_inside(results, (step.place, *carries), inside)
+        own = nodes_inside(results, (step.place, *carries), inside)
         cut = extract(results, own, (step.place, *carries))
         body = Subgraph((step.place, *carries, *cut.holders), cut.results)
         given = (flag, *[initial[i] for i in kept], *cut.operands)
@@ -196,7 +196,7 @@ def _without_constant_carries(
         step = step._replace(new_carries=new[:count], new_rows=new[count:])
 
 
-def _nodes_inside(results: Sequence[Node], variables: Iterable[Node], inside: Inside) -> set[Node]:
+def nodes_inside(results: Sequence[Node], variables: Iterable[Node], inside: Inside) -> set[Node]:
     """The nodes that depend on variables, or on a draw that is part of each step; these too."""
     own = set(variables)
     for node in toposort(results, lambda n: n in own or inside.is_older(n)):

@@ -19,14 +19,21 @@ from tawny.loops.building import (
     place_variable,
     step_variable,
 )
-from tawny.loops.structures import fill, is_number, key_of, lift_leaves, paths_and_leaves
+from tawny.loops.structures import (
+    fill,
+    in_order_of,
+    is_number,
+    key_of,
+    lift_leaves,
+    paths_and_leaves,
+    structure_text,
+)
 from tawny.node import Node, make, next_serial, scalar
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import convert_node
 from tawny.ops.random import Draw, MakeDraw, draws_made_by, outer_draws
 from tawny.shape import as_int
 from tawny.source import describe
-from tawny.tree import map_leaves
 
 Function = Callable[..., Any]
 
@@ -226,12 +233,13 @@ def _switch(
             raise type_error(op, f"{name} is {type(function).__name__}; accepted: a function")
         with draws_made_by(_draws_of_step(op)):
             results.append(function(*operands))
+    results = [in_order_of(result, results[0]) for result in results]
     first, last = results[0], results[-1]
     for name, result in zip(names, results, strict=True):
         if key_of(result) != key_of(first):
             raise type_error(
                 op,
-                f"{names[0]} gives {_structure_text(first)} and {name} {_structure_text(result)}; "
+                f"{names[0]} gives {structure_text(first)} and {name} {structure_text(result)}; "
                 "give the same structure",
             )
     rows = _of_one_type(op, names, results)
@@ -308,11 +316,12 @@ def _trace_carries(
         carries = tuple([step_variable("a carry", (n.shape, n.dtype)) for n in first])
         with draws_made_by(own_draws):
             carry, rest = call(fill(init, carries))
+        carry = in_order_of(carry, init)
         if key_of(carry) != key_of(init):
             raise type_error(
                 op,
-                f"the carry is {_structure_text(init)} before a step and "
-                f"{_structure_text(carry)} after it; give it the same structure",
+                f"the carry is {structure_text(init)} before a step and "
+                f"{structure_text(carry)} after it; give it the same structure",
             )
         new = _convert_numbers(carry, carries, lift_leaves(op, "the carry", carry))
         wider = _wider_numbers(first, new, numbers, beside)
@@ -440,19 +449,3 @@ def _row_count(rows: Sequence[Node], paths: Sequence[str], length: object) -> in
 def _check_function(op: str, f: object) -> None:
     if not callable(f):
         raise type_error(op, f"the function is {type(f).__name__}; accepted: a function of arrays")
-
-
-def _structure_text(structure: Any) -> str:
-    """A structure in words, with a dot for each leaf."""
-    if structure is None:
-        return "None"
-    marked = map_leaves(lambda x: None if x is None else _MARK, structure)
-    return "an array" if marked is _MARK else repr(marked)
-
-
-class _LeafMark:
-    def __repr__(self) -> str:
-        return "."
-
-
-_MARK = _LeafMark()

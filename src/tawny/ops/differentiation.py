@@ -235,8 +235,8 @@ class CustomForward(DerivativeMarker, name="custom_jvp", arity=None):
         return self.rule.pushforward(tangents, results, operands)
 
 
-class Checkpoint(DerivativeMarker, name="checkpoint", arity=None):
-    """Results that the derivative computes again instead of keeping what they are made from."""
+class GivenBothWays(DerivativeMarker):
+    """Results with a derivative that is given in both modes."""
 
     def pullback(
         self, cotangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
@@ -247,6 +247,14 @@ class Checkpoint(DerivativeMarker, name="checkpoint", arity=None):
         self, tangents: Sequence[Derivative], results: Sequence[Array], *operands: Array
     ) -> Sequence[Derivative]:
         return self.rule.pushforward(tangents, results, operands)
+
+
+class Checkpoint(GivenBothWays, name="checkpoint", arity=None):
+    """Results that the derivative computes again instead of keeping what they are made from."""
+
+
+class Implicit(GivenBothWays, name="implicit", arity=None):
+    """Results whose derivative follows from an equation that they satisfy."""
 
 
 class Again(Op, name="again", arity=2, overwrites=Overwrites.FIRST, gradient=Gradient.LINEAR):

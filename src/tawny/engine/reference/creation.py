@@ -14,6 +14,7 @@ from tawny.ops.differentiation import (
     CustomForward,
     CustomReverse,
     DerivativeMarker,
+    Implicit,
     StopGradient,
 )
 from tawny.ops.movement import BroadcastTo, Copy
@@ -102,5 +103,6 @@ def _(op: Again, x: Value, after: Value) -> Value:
 @kernel(Checkpoint)
 @kernel(CustomForward)
 @kernel(CustomReverse)
+@kernel(Implicit)
 def _(op: DerivativeMarker, *operands: Value) -> tuple[Value, ...]:
     return operands[: op.results]
