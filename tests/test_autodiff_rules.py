@@ -93,6 +93,7 @@ PAIRS: dict[str, list[Call]] = {
     "sylvester": [(tnp.linalg.sylvester, [var(3, 3), var(3, 3), var(3, 3)])],
     "checkpoint": [(tw.checkpoint(lambda x: tnp.sin(tnp.sin(x))), [var(3)])],
     "loop": [(lambda x: tw.fori_loop(0, 3, lambda i, c: tnp.sin(c), x), [var(3)])],
+    "implicit": [(lambda a: tw.solve.root(lambda y: y**3 - a, 1.0).x, [var()])],
     "switch": [(lambda x: tw.cond(tw.var("p", (), "?"), tnp.sin, tnp.exp, x), [var(3)])],
 }
 """For each op that has both rules, calls of which one shows that each is needed."""

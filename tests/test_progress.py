@@ -35,6 +35,21 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is shown at once, and does not end before it was: its thread may be late on a busy machine."""
+    end, write, is_written = shown.LongWork.end, shown._write, threading.Event()
+
+    def write_and_say(text: str) -> None:
+        write(text)
+        is_written.set()
+
+    def end_when_shown(work: shown.LongWork) -> None:
+        if work._thread is not None:
+            assert is_written.wait(30)
+        end(work)
+        is_written.clear()
+
+    monkeypatch.setattr(shown, "_write", write_and_say)
+    monkeypatch.setattr(shown.LongWork, "end", end_when_shown)
     monkeypatch.setattr(shown, "DELAY", 0.001)
     monkeypatch.setattr(shown, "INTERVAL", 0.001)
     monkeypatch.delenv("TAWNY_VERBOSE", raising=False)

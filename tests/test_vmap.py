@@ -29,7 +29,7 @@ NODES = node_cases()
 WITHOUT_OPERANDS = {"arange", "constant", "eye", "variable"}
 MADE_BY_FUSION = {"bands", "fused_convolution", "fused_matmul", "group", "product_group"}
 TRIED_BELOW = {
-    "argument", "part", "checkpoint", "custom_jvp", "custom_vjp",
+    "argument", "part", "checkpoint", "custom_jvp", "custom_vjp", "implicit",
     "random_integers", "random_normal", "random_permutation", "random_uniform",
 }  # fmt: skip
 
@@ -390,6 +390,17 @@ def test_derivatives_that_the_user_gives() -> None:
         tw.vmap(lambda x: tw.jvp(lambda a: power(a, 3.0), (x,), (np.ones(3),))[1])(X),
     ):
         np.testing.assert_allclose(change.numpy(), 33 * X**2)
+
+
+def test_equations() -> None:
+    """A root of each example, and its derivative."""
+
+    def cube_root(a: Any) -> tw.Array:
+        return tw.solve.root(lambda y: y**3 - a, 1.0).x
+
+    a = np.array([0.5, 1.0, 8.0])
+    np.testing.assert_allclose(tw.vmap(cube_root)(a).numpy(), np.cbrt(a))
+    np.testing.assert_allclose(tw.vmap(tw.grad(cube_root))(a).numpy(), np.cbrt(a) ** -2 / 3)
 
 
 def test_checkpoints() -> None:

@@ -76,8 +76,8 @@ class LinearRule(EquationRule):
         self, tangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
     ) -> list[Derivative]:
         """`A dx = db - dA x`."""
-        (x,), own = results, self._own(operands)
-        moved = self.matrix.tangent((x, *own), (None, *self._own(tangents)))
+        (x,), own = results, self._matrix_parameters(operands)
+        moved = self.matrix.tangent((x, *own), (None, *self._matrix_parameters(tangents)))
         side = tangents[-1]
         if moved is not None:
             side = -moved if side is None else side - moved
@@ -87,7 +87,7 @@ class LinearRule(EquationRule):
         self, cotangents: Sequence[Derivative], results: Sequence[Array], operands: Sequence[Array]
     ) -> list[Derivative]:
         """`A^T s = c`; `s` is the cotangent of the right side."""
-        (x,), (cotangent,), own = results, cotangents, self._own(operands)
+        (x,), (cotangent,), own = results, cotangents, self._matrix_parameters(operands)
         if cotangent is None:
             return [None] * len(operands)
         guess = None if self.guess is None else transposed_function(self.guess)
@@ -95,7 +95,7 @@ class LinearRule(EquationRule):
         found = self.matrix.cotangents((x, *own), -s, range(1, 1 + len(own)))
         return [None, *found, *[None] * self.guess_parameters, s]
 
-    def _own(self, operands: Sequence[Any]) -> Sequence[Any]:
+    def _matrix_parameters(self, operands: Sequence[Any]) -> Sequence[Any]:
         """What belongs to the parameters of the matrix."""
         return operands[1 : len(operands) - 1 - self.guess_parameters]
 
@@ -106,7 +106,7 @@ class LinearRule(EquationRule):
         operands: Sequence[Array],
         b: Array,
     ) -> Array:
-        own = self._own(operands)
+        own = self._matrix_parameters(operands)
         besides = operands[1 + len(own) : -1]
         made = solve_linear(
             Closure(matrix, tuple(own)),
