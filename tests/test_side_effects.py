@@ -96,3 +96,16 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path, cache: str) -> None:
     for moment, state in seen.items():
         changed = {name for name, value in before.items() if state[name] != value}
         assert not changed, f"{moment} changes {sorted(changed)}"
+
+
+LIVING = """
+import tawny as tw
+x = tw.var("x", (3,))
+program = tw.Graph([x], x + 1).compile()
+def late(): return program
+"""
+
+
+def test_programs_that_live_until_python_ends_say_nothing() -> None:
+    command = [sys.executable, "-c", LIVING]
+    assert not subprocess.run(command, capture_output=True, text=True, check=True).stderr

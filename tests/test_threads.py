@@ -293,7 +293,7 @@ def test_locks_are_left_alone_by_the_thread_that_holds_them() -> None:
             called.append(1)
 
     owner = Owner()
-    own, other = fork_safe_lock(), fork_safe_lock(owner.left)
+    own, other = fork_safe_lock(), fork_safe_lock(owner, Owner.left)
     holds, release = threading.Event(), threading.Event()
 
     def hold() -> None:

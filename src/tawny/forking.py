@@ -1,8 +1,8 @@
 """Locks and work across forks: a forked process has one thread, and the memory as it was.
 
-A lock that another thread held would never be released there: `lock` makes locks that a forked
-process finds free.  Work that cannot be cut in two, since others do it for us and keep locks of
-their own, is done inside a `ForkBarrier`: a fork waits for its end.
+A lock that another thread held would never be released there: `fork_safe_lock` makes locks that a
+forked process finds free.  Work that cannot be cut in two, since others do it for us and keep locks
+of their own, is done inside a `ForkBarrier`: a fork waits for its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
+
+T = TypeVar("T")
 
 Lock = Any
 """A `threading.RLock`, whose type Python does not name."""
@@ -20,25 +22,27 @@ Lock = Any
 PATIENCE: Final = 10.0
 """Seconds that a fork waits at most, and others for it: longer than any kernel takes to compile."""
 
-_LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], Callable[[], object] | None]]] = (
-    weakref.WeakKeyDictionary()
-)
+_LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], None]]] = weakref.WeakKeyDictionary()
 """The locks, and what to call for each that was left."""
 
 
-def fork_safe_lock(left: Callable[[], object] | None = None) -> Lock:
+def fork_safe_lock(owner: T | None = None, recover: Callable[[T], None] | None = None) -> Lock:
     """A reentrant lock that is free in a forked process, unless the thread that forked holds it.
 
-    If another thread held it, the method `left` is called there: what the lock guards may be half
-    done.  It does not keep its object alive.
+    If another thread held it, `recover` is called with the owner there: what the lock guards may be
+    half done.  The lock does not keep the owner alive.
     """
     made = threading.RLock()
-    _LOCKS[made] = _do_nothing if left is None else weakref.WeakMethod(left)
+    # Not a `WeakMethod`, which complains of objects that Python's end finds alive.
+    reference = None if owner is None else weakref.ref(owner)
+
+    def left() -> None:
+        alive = None if reference is None else reference()
+        if alive is not None and recover is not None:
+            recover(alive)
+
+    _LOCKS[made] = left
     return made
-
-
-def _do_nothing() -> None:
-    """In place of a method."""
 
 
 def _free_locks() -> None:
@@ -48,9 +52,7 @@ def _free_locks() -> None:
             each.release()
             continue
         each._at_fork_reinit()
-        call = left()
-        if call is not None:
-            call()
+        left()
 
 
 @final

@@ -101,7 +101,7 @@ class Program:
         _ = compiled.executable  # all memory is allocated here
         if (active := recording()) is not None:
             active.add(self, compiled)
-        self._lock = fork_safe_lock(self._recover_after_fork)
+        self._lock = fork_safe_lock(self, Program._recover_after_fork)
         self._busy = False
         """Whether the thread that holds the lock is running the program or changing it."""
         self._being_set: Sequence[tuple[int, Any]] = ()
@@ -298,30 +298,41 @@ class Program:
             program.touch("price")
             float(program.run())                          # -> 12.0
         """
-        if values is not None and not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if bind is not False:
+            bind = self._check_option(bind, values, by_name)
+        if values is not None:
+            self._add_values(values, by_name)
+        with self._lock:
+            if self._busy:
+                raise _reentry_error("set")
+            self._assign(self._by_index(by_name), bind)
+
+    def _add_values(self, values: Mapping[Any, Any], by_name: dict[str, Any]) -> None:
+        """Add what stands in a dict to the values given by name."""
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(
                 "set", f"values are {type(values).__name__}; accepted: a dict of values by name"
             )
-        given = by_name
-        for key, value in (values or {}).items():
+        for key, value in values.items():
             name = self.graph.names[self.graph.variable(key, "set")]
-            if name in given:
+            if name in by_name:
                 raise type_error("set", f"variable {name!r} was given twice")
-            given[name] = value
-        if not isinstance(bind, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            by_name[name] = value
+
+    def _check_option(self, bind: object, values: object, by_name: dict[str, Any]) -> bool:
+        """Whether to bind; if it is no answer to that, it is the value of a variable `bind`."""
+        if not isinstance(bind, bool):
             if "bind" not in self._names:
                 raise type_error("set", f"bind is {bind!r}; it must be True or False")
-            given["bind"], bind = bind, False
-        elif bind and values is None and "bind" in self._names:
+            by_name["bind"] = bind
+            return False
+        if bind and values is None and "bind" in self._names:
             raise value_error(
                 "set",
                 "a variable is called 'bind', as is the option; give the values in a dict: "
                 "program.set({'bind': True}), or program.set({...}, bind=True)",
             )
-        with self._lock:
-            if self._busy:
-                raise _reentry_error("set")
-            self._assign(self._by_index(given), bind)
+        return bind
 
     def touch(self, *names: str) -> None:
         """Say that the arrays bound to these variables have changed.
@@ -515,7 +526,6 @@ class Program:
             finally:
                 self._busy = False
 
-    @explain_bad_calls
     def run(self, steps: int = 1, *, views: bool = False) -> Any:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
 
@@ -530,7 +540,8 @@ class Program:
             program.set(n=0.0)
             float(program.run(steps=4))                   # -> 9.0
         """
-        steps = as_int(steps, "run", "steps")
+        if type(steps) is not int:  # most are, and this takes a tenth of a small run
+            steps = as_int(steps, "run", "steps")
         if steps < 0:
             raise value_error("run", f"steps is {steps}; it must be at least 0")
         with self._lock:
@@ -576,10 +587,8 @@ class Program:
             self._advance(executable, 1)
         if steps > 1:
             self._advance(executable, steps - 1)
-        if views:
-            outputs = [executable.view(node) for node in self._results]
-        else:
-            outputs = executable.read(self._results)
+        given = self._results
+        outputs = [*map(executable.view, given)] if views else executable.read(given)
         return outputs[0] if self._single_output else self.graph.unflatten(outputs)
 
     def _check_values(self, op: str) -> None:

@@ -40,6 +40,8 @@ class CpuExecutable(HostMemory):
         super().__init__(task, aligned_bytes(task.layout.arena))
         self._table = Table(task, address(self.arena))
         self._turns, self._parallel = self._table.turns, self._table.parallel
+        self._may_pause = bool(self._table.pauses)
+        """Whether there are loops that pause."""
         self._pool = pool_of(task.threads)
         self._interpret = interpreter()
         self._listen: Run = InterruptibleRun(self._interpret, self._table.stop)
@@ -80,7 +82,7 @@ class CpuExecutable(HostMemory):
         """
         route = self._routes.get(id(positions))
         is_waiting = self._parallel and not self._pool.started
-        if route is None or is_waiting or self._table.pauses:
+        if route is None or is_waiting or self._may_pause:
             route = self._make_ready(positions)
         self._turns[1] = draw
         if route.before:
@@ -118,7 +120,7 @@ class CpuExecutable(HostMemory):
 
     def _make_ready(self, positions: Sequence[int]) -> Route:
         """All that must be there before the positions are run, and how they are."""
-        if self._table.pauses:  # an earlier run may have been interrupted there
+        if self._may_pause:  # an earlier run may have been interrupted there
             self._table.pauses.begin_anew()
         if self._parallel and not self._pool.started:
             self._pool.start()
