@@ -17,6 +17,7 @@ from reference_examples import NUMPY
 from tawny import nn, optim
 from tawny.array import Array
 from tawny.graph.plan import Plan
+from tawny.graph.throughput import Throughput
 from tawny.lazy import cached_property
 
 NAMES: Final = {
@@ -46,6 +47,7 @@ CLASSES: Final = {
     "Graphs: `tw.Graph`": tw.Graph,
     "Programs: `tw.Program`": tw.Program,
     "Plans": Plan,
+    "Copies of programs": Throughput,
     "Arrays: `tw.Array`": Array,
     "Modules: `nn.Module`": nn.Module,
 }

@@ -18,6 +18,7 @@ import tawny.numpy as np
 from cases import each
 from tawny import nn, optim
 from tawny.graph.plan import Plan
+from tawny.graph.throughput import Throughput
 
 mpl.use("Agg")
 
@@ -37,7 +38,7 @@ MODULES = {
     "nn.init": nn.init,
     "optim": optim,
 }
-CLASSES = {"Plan": Plan}
+CLASSES = {"Plan": Plan, "Throughput": Throughput}
 NAMES = {"numpy": numpy, "tw": tw, "np": np, "nn": nn, "optim": optim}
 BLOCK = re.compile(r"(?:^|\n\n)((?: {4}.*(?:\n+(?= {4}))?)+)")
 
@@ -148,7 +149,11 @@ CORE = [
     *(f"tw.random.{n}" for n in tw.random.__all__),
     *(f"tw.solve.{n}" for n in ("ode", "root", "fixed_point", "cg", "gmres")),
     *(f"tw.testing.{n}" for n in ("assert_peak", "check_grads")),
-    *(n for n in PUBLIC if n.startswith(("tw.Graph.", "tw.Program.", "Plan.", "nn.Module."))),
+    *(
+        n
+        for n in PUBLIC
+        if n.startswith(("tw.Graph.", "tw.Program.", "Plan.", "Throughput.", "nn.Module."))
+    ),
 ]
 """What most programs are written with: their parameters are said one by one."""
 

@@ -162,6 +162,7 @@ def test_variables_may_have_any_name(name: str, engine: str) -> None:
     program.set({name: 6.0})
     assert program.run() == (12.0,)
     assert program.sweep(**{name: [1.0, 2.0]}) == [(2.0,), (4.0,)]
+    assert program.sweep({name: [1.0, 2.0]}) == [(2.0,), (4.0,)]
     assert program.affected(name) == [*program.affected(v)]
     if engine in BINDING:
         own = np.array(7.0)

@@ -30,6 +30,8 @@ class Task:
     variable's memory are not among them, and none lies in a variable that another one changes."""
     threads: int = 1
     """The number of threads that may work at once; `layout` has scratch memory for them."""
+    team: int = 0
+    """Which threads these are: tasks of different teams run at the same time with all theirs."""
 
 
 class StalePlanError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import final, get_args
 
 from tawny.engine.lowering import is_leaf
@@ -136,12 +137,19 @@ class Compilation(Unique):
         """Let another executable run the program, one over the same memory."""
         vars(self)["executable"] = executable
 
-    def make_executable(self) -> Executable:
-        """The steps made runnable once more, with memory of their own."""
+    def make_executable(self, team: int = 0) -> Executable:
+        """The steps made runnable once more, with memory of their own, by a team of threads."""
         _ = self.executable  # the plan is the one that code could be made for
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said when the program was compiled
-            return self._engine.prepare(self.task)
+            return self._engine.prepare(replace(self.task, team=team))
+
+    def twin(self, team: int) -> Compilation:
+        """A copy with memory of its own, run by a team; plan, code and constants are shared."""
+        twin = Compilation.__new__(Compilation)
+        vars(twin).update(vars(self))
+        vars(twin)["executable"] = self.make_executable(team)
+        return twin
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""

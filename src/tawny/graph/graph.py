@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.bad_calls import explain_bad_calls
@@ -14,6 +14,7 @@ from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import Compilation
+from tawny.graph.options import CompileOptions
 from tawny.graph.pipeline import RULES
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
@@ -42,15 +43,6 @@ else:
     dot, page, svg, trace = (
         LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "page", "svg", "trace")
     )
-
-
-class RewriteSwitches(NamedTuple):
-    """What the optimiser may do."""
-
-    optimise: bool
-    assume_finite: bool
-    disable: tuple[str, ...]
-    enable: tuple[str, ...]
 
 
 SLOW_COMPILE_SECONDS: Final = 5.0
@@ -217,14 +209,13 @@ class Graph(Unique):
             program = graph.compile(memory="1MB", threads=1)
             float(program(numpy.zeros(1000)))             # -> 0.0
         """
-        _check_threads("compile", threads)
         check_untraced(self.results, "compile")
-        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
+        given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
+        options = self._options("compile", *given, disable, enable)
         start = perf_counter()
         with pause_gc():
             engine_named(engine).warm_up()
-            compiled = self._compile(engine, memory, often, switches, incremental, threads, plan)
-            program = Program(self, compiled)
+            program = Program(self, self._compile(options), options)
         if perf_counter() - start > SLOW_COMPILE_SECONDS:
             self._warn_of_compile(memory is not None, plan)
         return program
@@ -268,10 +259,10 @@ class Graph(Unique):
             plan = tw.Graph([x], np.exp(np.sin(x)) + 1).plan()
             plan.peak_bytes                               # -> 8000000
         """
-        _check_threads("plan", threads)
-        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
+        given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
+        options = self._options("plan", *given, disable, enable)
         with pause_gc():
-            return self._compile(engine, memory, often, switches, incremental, threads, plan).plan
+            return self._compile(options).plan
 
     def estimate(
         self,
@@ -329,31 +320,42 @@ class Graph(Unique):
             stages = tw.Graph([x], np.exp(np.sin(x)) + 1).explain()
             stages[-1].bytes                              # -> 8000000
         """
-        _check_threads("explain", threads)
-        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
+        given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
+        options = self._options("explain", *given, disable, enable)
         with pause_gc():
-            return self._compile(engine, memory, often, switches, incremental, threads, plan).stages
+            return self._compile(options).stages
 
-    def _compile(
+    def _options(
         self,
+        op: str,
         engine: str,
         memory: str | float | None,
         often: Variables,
-        switches: RewriteSwitches,
+        optimise: bool,
+        assume_finite: bool,
         incremental: bool,
         threads: int | None,
         plan: Planning,
-    ) -> Compilation:
-        watched = [self.variable(x, "often") for x in _as_list(often)]
+        disable: Iterable[str],
+        enable: Iterable[str],
+    ) -> CompileOptions:
+        """The options of a call of `op`."""
+        _check_threads(op, threads)
+        watched = tuple([self.names[self.variable(x, "often")] for x in _as_list(often)])
+        return CompileOptions(
+            *(engine, memory, watched, optimise, assume_finite, incremental, threads, plan),
+            *(_names(disable), _names(enable)),
+        )
 
+    def _compile(self, options: CompileOptions) -> Compilation:
         def run(flow: Flow, pipeline: Sequence[Pass]) -> OptimisedGraph:
             evaluate = evaluator()
             return optimise_nodes(
                 flow,
                 evaluate=evaluate,
-                assume_finite=switches.assume_finite,
-                disable=switches.disable,
-                enable=switches.enable,
+                assume_finite=options.assume_finite,
+                disable=options.disable,
+                enable=options.enable,
                 pipeline=pipeline,
                 known=RULES,
                 measured=False,
@@ -363,13 +365,13 @@ class Graph(Unique):
             self.variables,
             [target for target, _ in self.update_nodes],
             self.results,
-            engine=engine,
-            memory=memory,
-            often=watched,
-            incremental=incremental,
-            optimise=run if switches.optimise else None,
-            threads=threads,
-            plan=plan,
+            engine=options.engine,
+            memory=options.memory,
+            often=[self.variable(x, "often") for x in options.often],
+            incremental=options.incremental,
+            optimise=run if options.optimise else None,
+            threads=options.threads,
+            plan=options.plan,
         )
 
     def save(self, path: str | Path) -> None:
@@ -434,9 +436,8 @@ class Graph(Unique):
         """
         if not compiled:
             return page.show(page.page(self), path)
-        switches = RewriteSwitches(True, False, (), ())
         with pause_gc():
-            made = self._compile("cpu", None, (), switches, True, None, "default")
+            made = self._compile(CompileOptions())
         return page.show(page.page(self, made.plan, made.rewrites), path)
 
     def _repr_svg_(self) -> str:

@@ -7,20 +7,21 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
-from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
+from tawny.array import Array, array_for, check_unmasked
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import check_all_fit
 from tawny.engine.protocol import BindableArray, Executable, MemoryRange
 from tawny.errors import type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
+from tawny.graph.options import CompileOptions
 from tawny.graph.plan import Plan
 from tawny.graph.profile.recording import recording
 from tawny.graph.stages import Stages
+from tawny.graph.values import as_rows, variable_value
 from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Value
 from tawny.progress import progress
@@ -29,12 +30,15 @@ from tawny.shape import as_int
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
+    from tawny.graph import throughput as throughputs
     from tawny.graph.graph import Graph
     from tawny.graph.profile import runs as measured_runs
     from tawny.graph.profile.profile import Profile
     from tawny.graph.report import page
+    from tawny.graph.throughput import Throughput
 else:
     page = LazyModule("tawny.graph.report.page")
+    throughputs = LazyModule("tawny.graph.throughput")
     measured_runs = LazyModule("tawny.graph.profile.runs")
 
 
@@ -95,8 +99,10 @@ class Program:
         float(second)                                 # -> 9.0
     """
 
-    def __init__(self, graph: Graph, compiled: Compilation) -> None:
+    def __init__(self, graph: Graph, compiled: Compilation, options: CompileOptions) -> None:
         self.graph = graph
+        self.options = options
+        """How it was compiled."""
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
         if (active := recording()) is not None:
@@ -394,7 +400,7 @@ class Program:
                 continue
             if not bind:
                 values = [
-                    (i, _as_variable_value(self._variables[i], self._name(i), v)) for i, v in values
+                    (i, variable_value(self._variables[i], self._name(i), v)) for i, v in values
                 ]
                 for i, _ in values:
                     changed |= bits[i]
@@ -699,10 +705,13 @@ class Program:
                 )
             return self._compiled.executable.read([node])[0]
 
-    def sweep(self, /, **lists: Sequence[Any]) -> list[Any]:
+    def sweep(
+        self, lists: Mapping[str, Sequence[Any]] | None = None, /, **by_name: Sequence[Any]
+    ) -> list[Any]:
         """Outputs for each position of the lists; what does not depend on them runs once.
 
-        - `lists`: values by the name of their variable, all of one length.
+        - `lists`: a dict of lists by the name of their variable, all of one length.
+        - `by_name`: such lists by name.
 
         Gives a list of what calls would give.  Raises ValueError for lists of different lengths.
 
@@ -711,24 +720,39 @@ class Program:
             program.set(x=numpy.zeros(3))
             [float(y) for y in program.sweep(rate=[1.0, 2.0])]   # -> [3.0, 6.0]
         """
-        lengths = {name: _length_of(name, values) for name, values in lists.items()}
-        if len(set(lengths.values())) != 1:
-            raise value_error("sweep", f"the lists must be of one length, not {lengths}")
-        rows = list(zip(*lists.values(), strict=True))
+        rows = as_rows({**(lists or {}), **by_name}, "sweep")
         with self._lock, progress("sweep") as work:
             found: list[Any] = []
-            for number, row in enumerate(rows, 1):
-                work.now(f"{number} of {len(rows)}")
-                found.append(self(**dict(zip(lists, row, strict=True))))
+            for number in range(rows.total):
+                work.now(f"{number + 1} of {rows.total}")
+                found.append(self(**rows.row(number)))
             return found
 
+    @explain_bad_calls
+    def throughput(self, copies: int | None = None) -> Throughput:
+        """Copies of this program that run side by side, for many requests at once.
 
-def _length_of(name: str, values: Sequence[Any]) -> int:
-    try:
-        return len(values)
-    except TypeError:
-        kind = type(values).__name__
-        raise type_error("sweep", f"{name} is {kind}; accepted: a list of values") from None
+        - `copies`: how many; None makes one for each of the program's threads.
+
+        Each copy has its share of the threads and memory of its own; constants, and the values that
+        variables have now, are there once.  Gives a `Throughput`, which any number of threads may
+        call.  Results have the bits of this program's.  Raises ValueError for a graph with updates,
+        whose runs depend on each other.
+
+            x = tw.var("x", (3,))
+            program = tw.Graph([x], np.sum(np.exp(x))).compile(threads=2)
+            serving = program.throughput()
+            float(serving(numpy.zeros(3)))                # -> 3.0
+            [float(y) for y in serving.sweep(x=numpy.zeros((2, 3)))]   # -> [3.0, 3.0]
+        """
+        return throughputs.make_throughput(self, copies)
+
+    def _twin(self, team: int = 0) -> Program:
+        """A program of the same plan and code in memory of its own; its variables have no value.
+
+        Programs of different teams run at the same time, each with all of its threads.
+        """
+        return Program(self.graph, self._compiled.twin(team), self.options)
 
 
 def _reentry_error(what: str) -> RuntimeError:
@@ -746,27 +770,3 @@ def _overlap(ranges: Iterable[MemoryRange]) -> bool:
     """Whether some of these ranges have bytes in common."""
     ordered = sorted([one for one in ranges if one.start < one.stop])
     return any(one.overlaps(other) for one, other in pairwise(ordered))
-
-
-def _as_variable_value(node: Node, name: str, value: Any) -> Value:
-    """`value` as the variable's array, refused if it cannot be."""
-    what = f"variable {name!r}"
-    check_unmasked(value, "Program", f"the value of {what}")
-    if isinstance(value, Array):
-        value = value_outside(value, f"Program: {what}")
-    integer = type(value) is int
-    given = np.array(value, object) if integer else value  # it may be of any size
-    if not isinstance(given, np.ndarray):
-        given = as_value(value, f"Program: {what}")
-    array = cast("Value", given)
-    if array.shape != node.shape:
-        raise value_error("Program", f"{what} was given shape {array.shape}; it has {node.shape}")
-    if node.dtype.kind in "biu" and (integer or array.dtype.kind in "biu"):
-        check_all_fit(array, node.dtype, "Program", f"the value of {what}")
-    elif array.size and not integer and not np.can_cast(array.dtype, node.dtype, "same_kind"):
-        raise type_error(
-            "Program",
-            f"{what} was given dtype {array.dtype}; it has {node.dtype}: convert the value first "
-            f"(value.astype({str(node.dtype)!r}))",
-        )
-    return array.astype(node.dtype, copy=False)

@@ -42,7 +42,7 @@ class CpuExecutable(HostMemory):
         self._turns, self._parallel = self._table.turns, self._table.parallel
         self._may_pause = bool(self._table.pauses)
         """Whether there are loops that pause."""
-        self._pool = pool_of(task.threads)
+        self._pool = pool_of(task.threads, task.team)
         self._interpret = interpreter()
         self._listen: Run = InterruptibleRun(self._interpret, self._table.stop)
         self._routes: dict[int, Route] = {}

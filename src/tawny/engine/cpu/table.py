@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from operator import index
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,9 @@ Cells = npt.NDArray[np.int64]
 
 Prepared = tuple[StridedView, Preparation]
 """A constant, and what makes it ready for a kernel."""
+
+_ARRANGED: Final = WeakValueDictionary[Prepared, Value]()
+"""Constants made ready for kernels, as long as a table holds them."""
 
 SHARE_SECONDS: Final = 10e-6
 """A thread is woken for no less than this, as far as is estimated."""
@@ -390,7 +394,8 @@ class Table(Unique):
     def make_call(self) -> int:
         """The address of a call that runs all entries once."""
         self._order = np.arange(len(self._entries))
-        where = address(self._order), len(self._order), pool_of(self._task.threads).state
+        pool = pool_of(self._task.threads, self._task.team)
+        where = address(self._order), len(self._order), pool.state
         self._call = np.array([self.address, *where, self.turns_address, 0], np.int64)
         return address(self._call)
 
@@ -432,12 +437,16 @@ class Table(Unique):
         return {number: self._prepare(seen[number], make) for number, make in kernel.prepared}
 
     def _prepare(self, seen: StridedView, make: Preparation) -> Value:
-        """A constant as a kernel reads it."""
+        """A constant as a kernel reads it; all programs share what one of them made."""
         key = seen, make
-        if key not in self._prepared:
-            value = make(self._seen_constant(seen))
-            self._prepared[key] = np.require(value, requirements=("C", "A"))
-        return self._prepared[key]
+        value = self._prepared.get(key)
+        if value is None:
+            value = _ARRANGED.get(key)
+            if value is None:
+                made = np.require(make(self._seen_constant(seen)), requirements=("C", "A"))
+                value = _ARRANGED[key] = made
+            self._prepared[key] = value
+        return value
 
     def _seen_constant(self, seen: StridedView) -> Value:
         """A constant through its view."""

@@ -211,18 +211,18 @@ def default_threads() -> int:
 
 # ------------------------------------------------------------------- the pools
 
-_POOLS: Final[dict[int, Pool]] = {}
+_POOLS: Final[dict[tuple[int, int], Pool]] = {}
 _lock: Final = fork_safe_lock()
 
 
-def pool_of(threads: int) -> Pool:
-    """The pool of a number of threads; they are not started yet."""
+def pool_of(threads: int, team: int = 0) -> Pool:
+    """The pool of a number of threads, which are not started yet; each team has its own."""
     with _lock:
-        if threads not in _POOLS:
+        if (threads, team) not in _POOLS:
             if not _POOLS:
                 atexit.register(_stop)
-            _POOLS[threads] = Pool(threads)
-        return _POOLS[threads]
+            _POOLS[threads, team] = Pool(threads)
+        return _POOLS[threads, team]
 
 
 def _stop() -> None:
