@@ -46,9 +46,9 @@ def is_tensor(x: object) -> bool:
     return isinstance(x, torch.Tensor)
 
 
-def draw_mask(shape: tuple[int, ...], share: float) -> Any:
-    """Which elements dropout keeps, drawn by PyTorch's generator."""
-    return torch.empty(shape, dtype=torch.bool).bernoulli_(1 - share)
+def draw_mask(shape: tuple[int, ...], strides: tuple[int, ...], share: float) -> Any:
+    """Which elements dropout keeps, drawn by PyTorch's generator in the order they lie."""
+    return torch.empty_strided(shape, strides, dtype=torch.bool).bernoulli_(1 - share)
 
 
 def op_name(target: Any) -> str:

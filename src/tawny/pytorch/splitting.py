@@ -71,12 +71,13 @@ def draw_apart(module: Any) -> None:
     drops = "aten.native_dropout.default"
     for node in [node for node in module.graph.nodes if str(node.target) == drops]:
         like = node.meta.get("val")
-        if not node.args[2] or not all(isinstance(n, int) for n in like[0].shape):
+        sizes, strides = tuple(like[1].shape), tuple(like[1].stride())
+        if not node.args[2] or not all(isinstance(n, int) for n in (*sizes, *strides)):
             continue
         x, share = node.args[0], float(node.args[1])
         aten, graph = torch.ops.aten, module.graph
         with graph.inserting_before(node):
-            drawn = graph.call_function(draw_mask, (tuple(like[0].shape), share))
+            drawn = graph.call_function(draw_mask, (sizes, strides, share))
             drawn.meta["val"] = like[1]
             number = graph.call_function(aten._to_copy.default, (drawn,), {"dtype": like[0].dtype})
             scale = graph.call_function(
