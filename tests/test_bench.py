@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engines import DEVICE, needs_device
 from tawny import cli, models
 from tawny.bench import WORKLOADS, BenchRow, child, command, measure, rows, workloads
 from tawny.bench.picture import series
@@ -166,7 +168,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
             "first_build_s": 11,
         },
     }
-    monkeypatch.setattr(rows, "_run_child", lambda name, mode, seconds: found[mode])
+    monkeypatch.setattr(rows, "_run_child", lambda name, mode, seconds, engine: found[mode])
     said: list[str] = []
     (row,) = measure(["ResNet50"], said.append)
     assert said == ["ResNet50: without the graph", "ResNet50: with the graph"]
@@ -190,7 +192,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_being_done_is_shown(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measuring_one(names: Any, show_progress: Any) -> Any:
+    def measuring_one(names: Any, show_progress: Any, engine: str) -> Any:
         show_progress("ResNet50: with the graph")
         yield from ROWS
 
@@ -203,7 +205,7 @@ def test_what_is_being_done_is_shown(
 
 
 def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.setattr(command, "measure", lambda names, show_progress: iter(ROWS))
+    monkeypatch.setattr(command, "measure", lambda names, show_progress, engine: iter(ROWS))
     files = tmp_path / "b.json", tmp_path / "b.png"
     assert cli.main(["bench", "--json", str(files[0]), "--picture", str(files[1])]) == 0
     written = json.loads(files[0].read_text())
@@ -249,7 +251,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(
 ) -> None:
     import tawny.bench.command as command
 
-    monkeypatch.setattr(command, "measure", lambda *_: pytest.fail("nothing is measured"))
+    monkeypatch.setattr(command, "measure", lambda *_, **__: pytest.fail("nothing is measured"))
     for option, path, message in [
         ("--json", tmp_path, "is a folder; accepted: the path of a file"),
         ("--json", tmp_path / "nowhere" / "b.json", "there is no folder"),
@@ -263,7 +265,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(
 def test_ctrl_c_leaves_the_rows_measured_so_far(monkeypatch, tmp_path, capsys) -> None:
     import tawny.bench.command as command
 
-    def measured_until(names, show_progress):
+    def measured_until(names, show_progress, engine: str = "cpu"):
         yield from ROWS[:2]
         raise KeyboardInterrupt
 
@@ -279,7 +281,7 @@ def test_ctrl_c_leaves_the_rows_measured_so_far(monkeypatch, tmp_path, capsys) -
 def test_a_picture_that_cannot_be_drawn_is_said_first(monkeypatch, tmp_path, capsys) -> None:
     import tawny.bench.command as command
 
-    def measured_then(names, show_progress):
+    def measured_then(names, show_progress, engine: str = "cpu"):
         assert "matplotlib is missing" in capsys.readouterr().err
         yield from ROWS
 
@@ -305,3 +307,43 @@ def test_unknown_networks_are_named(capsys) -> None:
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="KeyError: 'nothing'"):
         list(measure(["nothing"], lambda _: None))
+
+
+def test_graphs_run_on_the_engine_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def run(words: list[str], **_: Any) -> Any:
+        asked.append(words)
+        return subprocess.CompletedProcess(words, 1, "", "stop")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(RuntimeError, match="stop"):
+        list(measure(["ResNet50"], lambda _: None, engine="reference"))
+    assert asked[0][2:] == ["tawny.bench.child", "ResNet50", "eager", "8.0", "reference"]
+
+
+@needs_device
+def test_devices_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small network in place of the large ones."""
+    made = workloads._inference(models.ResNet50(width=1 / 8), (1, 64, 64, 3))
+    figures = child.measure_graph(made, 0.01, DEVICE)
+    assert figures["evaluations"] >= 3
+    assert (
+        figures["predicted_bytes"] == made.build().plan(incremental=False, engine=DEVICE).peak_bytes
+    )
+    assert rows.machine(DEVICE)["device"]
+
+
+def test_what_a_device_took_is_what_it_says_less_what_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = workloads._inference(models.ResNet50(width=1 / 8), (1, 32, 32, 3))
+    plan = made.build().plan(incremental=False)
+    free = iter([10**9, 10**9 - plan.peak_bytes - plan.resident_bytes])
+    monkeypatch.setattr(child, "_free_bytes", lambda engine: next(free))
+    assert child.measure_graph(made, 0.0, "cpu")["bytes"] == plan.peak_bytes
+
+
+def test_engines_that_are_not_here_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "--engine", "abacus"]) == 2
+    assert "engine 'abacus' is not known" in capsys.readouterr().err

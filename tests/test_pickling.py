@@ -310,7 +310,7 @@ PLANS: dict[str, Any] = {
 def answers(plan: Any) -> list[Any]:
     """All that a plan says, in words and numbers."""
     return [
-        str(plan), plan.peak_bytes, plan.lower_bound_bytes, plan.unshared_bytes, plan.engine,
+        str(plan), plan.peak_bytes, plan.lower_bound_bytes, plan.unshared_bytes, plan.resident_bytes, plan.engine,
         [(b.offset, b.bytes, b.first, b.last, b.kind, len(b.arrays)) for b in plan.blocks],
         [(s.position, s.offset, s.bytes, s.again, s.over is None) for s in plan.steps],
         [plan.why(s.array) for s in plan.steps],

@@ -74,6 +74,17 @@ def test_the_reports_figure_1_needs_two_blocks() -> None:
     assert p.plan.diff(p.plan) == "no difference"
 
 
+def test_variables_and_constants_lie_beside_the_peak() -> None:
+    x, weight = tw.var("x", (10,), "float32"), tw.var("w", (10, 10), "float32")
+    known = np.arange(1000.0, dtype="float32").reshape(10, 100)
+    graph = tw.Graph([x, weight], x @ weight @ known)
+    assert graph.plan().resident_bytes == 4 * (10 + 100 + 1000)
+    assert "4.4 kB of variables and constants beside it" in str(graph.plan())
+    plan = tw.Graph([x], x * 2).plan()
+    said = "variables and constants: 4.4 kB here, 44 B there (-4,396 bytes)"
+    assert said in graph.plan().diff(plan)
+
+
 def test_the_peak_it_predicts_is_the_peak_it_allocates() -> None:
     x1, _, x3, _, x5 = figure_1(500)
     graph = tw.Graph([x1, x3], [x5])

@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{NETWORKS}; all by default")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     bench.add_argument("--picture", type=Path, metavar="FILE", help="draw them there")
+    bench.add_argument(
+        "--engine", default="cpu", metavar="NAME", help="what graphs run on, as cuda or opencl"
+    )
     view = commands.add_parser("view", help="show a graph file: graph, memory and rewrites")
     view.add_argument(
         "file", type=Path, metavar="FILE", help="what graph.save or profile.save wrote"
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _view(given.file, given.output, compiled=not given.graph)
     if given.command == "bench":
         command = importlib.import_module("tawny.bench.command")
-        status: int = command.bench(given.networks, given.json, given.picture)
+        status: int = command.bench(given.networks, given.json, given.picture, given.engine)
         return status
     try:
         for name, value in doctor():

@@ -15,19 +15,22 @@ from typing import Final
 from tawny.bench.picture import draw
 from tawny.bench.rows import BenchRow, format_table, machine, measure
 from tawny.bench.workloads import LARGE_BUDGET, WORKLOADS
+from tawny.engine.protocol import engine_named
 
 FORMATS: Final = (".png", ".svg", ".pdf")
 """How names of pictures may end."""
 
 
-def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) -> int:
+def bench(
+    names: Sequence[str], json_file: Path | None, picture: Path | None, engine: str = "cpu"
+) -> int:
     """Measure these networks, all by default; gives the exit status."""
     unknown = [name for name in names if name not in WORKLOADS]
     if unknown:
         known = ", ".join(f"'{name}'" for name in WORKLOADS)
         print(f"tawny bench: {unknown[0]!r} is not known; accepted: {known}", file=sys.stderr)
         return 2
-    if (refusal := _refusal(json_file, picture)) is not None:
+    if (refusal := _refusal(json_file, picture) or _engine_refusal(engine)) is not None:
         print(f"tawny bench: {refusal}", file=sys.stderr)
         return 2
     if picture is not None and importlib.util.find_spec("matplotlib") is None:
@@ -36,18 +39,18 @@ def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) ->
     start = time.monotonic()
     chosen, rows = names or list(WORKLOADS), list[BenchRow]()
     try:
-        for row in measure(chosen, _show_progress):
+        for row in measure(chosen, _show_progress, engine=engine):
             rows.append(row)
     except KeyboardInterrupt:
         _show_progress("")
-        _print_table(rows, time.monotonic() - start)
+        _print_table(rows, time.monotonic() - start, engine)
         message = f"interrupted after {len(rows)} of {len(chosen)} networks; no file is written"
         print(message, file=sys.stderr)
         return 130
     _show_progress("")
-    _print_table(rows, time.monotonic() - start)
+    _print_table(rows, time.monotonic() - start, engine)
     if json_file is not None:
-        content = {"machine": machine(), "rows": [row.as_dict() for row in rows]}
+        content = {"machine": machine(engine), "rows": [row.as_dict() for row in rows]}
         json_file.write_text(json.dumps(content, indent=2) + "\n")
         print(f"written: {json_file}")
     if picture is not None:
@@ -68,12 +71,21 @@ def _refusal(json_file: Path | None, picture: Path | None) -> str | None:
     return None
 
 
-def _print_table(rows: Sequence[BenchRow], seconds: float) -> None:
+def _engine_refusal(engine: str) -> str | None:
+    """Why programs cannot run on this engine here."""
+    try:
+        engine_named(engine).device()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _print_table(rows: Sequence[BenchRow], seconds: float, engine: str = "cpu") -> None:
     """Print the table, no wider than the terminal."""
     width = shutil.get_terminal_size(fallback=(0, 0)).columns or None
     if rows:
         print(format_table(rows, width))
-        print(_explanation(rows, seconds, width))
+        print(_explanation(rows, seconds, width, engine))
 
 
 def _show_progress(line: str) -> None:
@@ -84,12 +96,15 @@ def _show_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _explanation(rows: Sequence[BenchRow], seconds: float, width: int | None) -> str:
+def _explanation(rows: Sequence[BenchRow], seconds: float, width: int | None, engine: str) -> str:
+    kernels = "the same kernels" if engine == "cpu" else "the kernels of the processor"
+    device = engine_named(engine).device()
+    where = "" if device is None else f"  With the graph it is on {device.name}."
     counts = ", ".join(f"{row.name} {row.evaluations}" for row in rows)
     first = ", ".join(f"{row.first_build_s:.2f}" for row in rows)
     text = f"""
 Time for one evaluation, of MNIST for one step of 100 digits: the mean of the middle half of the
-evaluations: {counts}.  Eager is the same kernels, one operation at a time.  Building is the
+evaluations: {counts}.{where}  Eager is {kernels}, one operation at a time.  Building is the
 second build in a process, which finds kernels and plans; the first took {first} s.  Memory is
 what an evaluation adds to a process that holds the weights:
 eagerly, eagerly with each layer's result held to the end (as the report's eager run does, which

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tawny import __version__
 from tawny.bench.workloads import WORKLOADS, ReportRow
 from tawny.engine.cpu.threads.pool import default_threads
+from tawny.engine.protocol import engine_named
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,20 @@ ShowProgress = Callable[[str], None]
 
 
 def measure(
-    names: Iterable[str], show_progress: ShowProgress, seconds: float = SECONDS
+    names: Iterable[str],
+    show_progress: ShowProgress,
+    seconds: float = SECONDS,
+    engine: str = "cpu",
 ) -> Iterator[BenchRow]:
-    """The rows of these networks, one after the other; `show_progress` is told what is done."""
+    """The rows of these networks, one after the other; `show_progress` is told what is done.
+
+    With the graph they run on `engine`; without it on the processor.
+    """
     for name in names:
         show_progress(f"{name}: without the graph")
-        eager = _run_child(name, "eager", seconds)
+        eager = _run_child(name, "eager", seconds, engine)
         show_progress(f"{name}: with the graph")
-        graph = _run_child(name, "graph", seconds)
+        graph = _run_child(name, "graph", seconds, engine)
         yield BenchRow(
             name,
             eager_s=eager["seconds"],
@@ -183,9 +190,12 @@ def measure(
         )
 
 
-def machine() -> dict[str, Any]:
+def machine(engine: str = "cpu") -> dict[str, Any]:
     """What the table was measured on."""
+    device = engine_named(engine).device()
     return {
+        "engine": engine,
+        "device": None if device is None else device.name,
         "system": f"{platform.system()} {platform.machine()}",
         "threads": default_threads(),
         "python": platform.python_version(),
@@ -193,8 +203,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _run_child(name: str, mode: str, seconds: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tawny.bench.child", name, mode, str(seconds)]
+def _run_child(name: str, mode: str, seconds: float, engine: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tawny.bench.child", name, mode, str(seconds), engine]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         raise RuntimeError(f"{name}, {mode}: the process failed:\n{process.stderr.strip()}")

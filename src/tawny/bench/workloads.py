@@ -58,16 +58,16 @@ class PreparedWorkload(NamedTuple):
     memory: str | int | None = None
     """The bytes that the program is compiled for; None leaves that to it."""
 
-    def compile(self) -> Program:
+    def compile(self, engine: str = "cpu") -> Program:
         """Build the graph and compile it; all of it runs in each evaluation."""
-        return self.build().compile(incremental=False, memory=self.memory)
+        return self.build().compile(engine, incremental=False, memory=self.memory)
 
-    def with_feasible_budget(self) -> PreparedWorkload:
+    def with_feasible_budget(self, engine: str = "cpu") -> PreparedWorkload:
         """The workload with a budget that can be met here: its own, or the least planned."""
         if self.memory is None:
             return self
         try:
-            self.build().plan(incremental=False, memory=self.memory)
+            self.build().plan(self.memory, incremental=False, engine=engine)
         except MemoryBudgetError as error:
             return self._replace(memory=error.least_bytes)
         return self
