@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
-BENCHMARKS := build memory budget bands optimise gradients cold_start cpu_nets cpu_kernels cpu_small cpu_products
+BENCHMARKS := suite build memory budget bands optimise gradients cold_start cpu_nets cpu_kernels cpu_small cpu_products
 
 # Tests start many processes: those that read compiled Python take a third of the time to begin.
 export PYTHONDONTWRITEBYTECODE :=

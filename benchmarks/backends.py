@@ -26,6 +26,8 @@ class Built:
     seconds: float
     planned_bytes: int | None = None
     version: str = ""
+    least: Callable[[], float] | None = None
+    """The seconds that the machine needs at least, by what it does at best."""
 
 
 def _walk(
@@ -40,6 +42,15 @@ def _walk(
     return values[-1]
 
 
+def clips(clip: Callable[[Any, float, float], Any]) -> dict[str, Callable[..., Any]]:
+    """Activations that are made of one function."""
+    return {
+        "relu6": lambda x: clip(x, 0.0, 6.0),
+        "hard_sigmoid": lambda x: clip(x + 3.0, 0.0, 6.0) * (1 / 6),
+        "hard_swish": lambda x: x * (clip(x + 3.0, 0.0, 6.0) * (1 / 6)),
+    }
+
+
 # ----------------------------------------------------------------------- tawny
 
 
@@ -51,11 +62,14 @@ def tawny_table() -> dict[str, Callable[..., Any]]:
         return (x - mean) / np.sqrt(variance + EPSILON) * scale + shift
 
     return {
-        "convolution": lambda x, kernel, stride, pads: tnp.conv2d(
-            x, kernel, strides=stride, padding=pads
+        "convolution": lambda x, kernel, stride, pads, groups=1: tnp.conv2d(
+            x, kernel, stride=stride, padding=pads, groups=groups
         ),
         "normalised": normalised,
         "relu": tnp.relu,
+        **clips(tnp.clip),
+        "scaled": lambda x, share: x * share[:, None, None, :],
+        "doubled": lambda x: tnp.upsampling2d(x, 2),
         "add": lambda x, y: x + y,
         "max_pool": lambda x, window, stride, pads: tnp.max_pool2d(
             x, window, strides=stride, padding=pads
@@ -111,11 +125,18 @@ def torch_steps(steps: Sequence[Step]) -> Callable[[Any], Any]:
         return made
 
     table: dict[str, Callable[..., Any]] = {
-        "convolution": lambda x, kernel, stride, pads: f.conv2d(x, kernel, None, stride, pads),
+        "convolution": lambda x, kernel, stride, pads, groups=1: f.conv2d(
+            x, kernel, None, stride, pads, groups=groups
+        ),
         "normalised": lambda x, scale, shift, mean, variance: f.batch_norm(
             x, mean, variance, scale, shift, False, 0.0, float(EPSILON)
         ),
         "relu": f.relu,
+        "relu6": f.relu6,
+        "hard_sigmoid": f.hardsigmoid,
+        "hard_swish": f.hardswish,
+        "scaled": lambda x, share: x * share[:, :, None, None],
+        "doubled": lambda x: f.interpolate(x, scale_factor=2, mode="nearest"),
         "add": lambda x, y: x + y,
         "max_pool": lambda x, window, stride, pads: f.max_pool2d(x, window, stride, pads),  # noqa: PLW0108
         "avg_pool": lambda x, window, stride, pads: f.avg_pool2d(
@@ -192,13 +213,21 @@ def jax(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
         )
 
     table: dict[str, Callable[..., Any]] = {
-        "convolution": lambda x, kernel, stride, pads: lax.conv_general_dilated(
-            x, kernel, (stride, stride), pads, dimension_numbers=("NHWC", "HWIO", "NHWC")
+        "convolution": lambda x, kernel, stride, pads, groups=1: lax.conv_general_dilated(
+            x,
+            kernel,
+            (stride, stride),
+            pads,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
         ),
         "normalised": lambda x, scale, shift, mean, variance: (
             (x - mean) / jnp.sqrt(variance + EPSILON) * scale + shift
         ),
         "relu": lambda x: jnp.maximum(x, 0),
+        **clips(jnp.clip),
+        "scaled": lambda x, share: x * share[:, None, None, :],
+        "doubled": lambda x: x.repeat(2, 1).repeat(2, 2),
         "add": lambda x, y: x + y,
         "max_pool": lambda x, window, stride, pads: pool(
             x, window, stride, pads, -jnp.inf, lax.max
@@ -258,6 +287,7 @@ def onnx_model(steps: Sequence[Step], shape: tuple[int, ...]) -> bytes:
                     number,
                     strides=[s["stride"]] * 2,
                     pads=pads(s["pads"]),
+                    group=s.get("groups", 1),
                 )
             case "normalised":
                 extra = [weight(s[n]) for n in ("scale", "shift", "mean", "variance")]
@@ -286,13 +316,27 @@ def onnx_model(steps: Sequence[Step], shape: tuple[int, ...]) -> bytes:
                 node("ReduceMean", inputs, number, axes=[2, 3], keepdims=0)
             case "dense":
                 node("Gemm", [*inputs, weight(s["weight"]), weight(s["bias"])], number)
+            case "relu6":
+                bounds = [weight(np.asarray(bound, np.float32)) for bound in (0, 6)]
+                node("Clip", [*inputs, *bounds], number)
+            case "hard_sigmoid":
+                node("HardSigmoid", inputs, number, alpha=1 / 6, beta=0.5)
+            case "hard_swish":
+                node("HardSwish", inputs, number)
+            case "scaled":
+                axes = weight(np.asarray([2, 3], np.int64))
+                nodes.append(helper.make_node("Unsqueeze", [inputs[1], axes], [f"s{number}"]))
+                node("Mul", [inputs[0], f"s{number}"], number)
+            case "doubled":
+                scales = weight(np.asarray([1, 1, 2, 2], np.float32))
+                node("Resize", [*inputs, "", scales], number, mode="nearest")
             case kind:
                 node({"relu": "Relu", "add": "Add", "softmax": "Softmax"}[kind], inputs, number)
     batch, rows, columns, channels = shape
     given = helper.make_tensor_value_info("v0", TensorProto.FLOAT, [batch, channels, rows, columns])
     result = helper.make_tensor_value_info(f"v{len(steps)}", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "network", [given], [result], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     text: bytes = model.SerializeToString()
     return text
 

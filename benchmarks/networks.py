@@ -57,15 +57,17 @@ class Layers:
         pads: Pads | None = None,
         *,
         relu: bool = True,
+        groups: int = 1,
     ) -> Value:
         """Convolution, batch normalisation and, unless told otherwise, relu."""
         rows, columns = (window, window) if isinstance(window, int) else window
-        fan = rows * columns * inputs
-        kernel = self.normal(rows, columns, inputs, outputs, scale=(2 / fan) ** 0.5)
+        fan = rows * columns * inputs // groups
+        kernel = self.normal(rows, columns, inputs // groups, outputs, scale=(2 / fan) ** 0.5)
         same = ((rows // 2, rows // 2), (columns // 2, columns // 2))
-        y = self.record(
-            "convolution", x, kernel=kernel, stride=stride, pads=same if pads is None else pads
-        )
+        settings = {"stride": stride, "pads": same if pads is None else pads}
+        if groups > 1:
+            settings["groups"] = groups
+        y = self.record("convolution", x, kernel=kernel, **settings)
         y = self.record(
             "normalised",
             y,
@@ -167,6 +169,117 @@ def inception_v3(recorder: Recorder, x: Value) -> Value:
     x = join([a, b, net.max_pool(x, 3, 2, NONE)])
     x = eight(eight(x, 1280), 2048)
     return net.classified(x, 2048)
+
+
+def resnet18(recorder: Recorder, x: Value) -> Value:
+    """ResNet18 as it is used on images of 32 x 32."""
+    net = Layers(recorder)
+    x, inputs = net.convolved(x, 3, 64, 3), 64
+    for stage, width in enumerate((64, 128, 256, 512)):
+        for block in range(2):
+            stride = 2 if block == 0 and stage > 0 else 1
+            y = net.convolved(
+                net.convolved(x, inputs, width, 3, stride), width, width, 3, relu=False
+            )
+            if stride > 1:
+                x = net.convolved(x, inputs, width, 1, stride, relu=False)
+            x = net.record("relu", net.record("add", y, x))
+            inputs = width
+    return net.classified(x, inputs, 10)
+
+
+def squeezenet(recorder: Recorder, x: Value) -> Value:
+    """SqueezeNet 1.1."""
+    net = Layers(recorder)
+    x = net.max_pool(net.convolved(x, 3, 64, 3, 2), 3, 2, NONE)
+    inputs = 64
+    for number, (narrow, wide) in enumerate(
+        ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
+    ):
+        if number in (2, 4):
+            x = net.max_pool(x, 3, 2, NONE)
+        y = net.convolved(x, inputs, narrow, 1)
+        x = net.joined([net.convolved(y, narrow, wide, 1), net.convolved(y, narrow, wide, 3)])
+        inputs = 2 * wide
+    return net.classified(x, inputs)
+
+
+def _inverted(
+    net: Layers, x: Value, inputs: int, wide: int, outputs: int, window: int, stride: int,
+    clip: str, squeeze: bool = False,
+) -> Value:  # fmt: skip
+    """Wider by a pointwise convolution, a depthwise one, narrower again."""
+    y = x
+    if wide != inputs:
+        y = net.record(clip, net.convolved(y, inputs, wide, 1, relu=False))
+    y = net.record(clip, net.convolved(y, wide, wide, window, stride, relu=False, groups=wide))
+    if squeeze:
+        narrow = wide // 4
+        means = net.record("mean", y)
+        weight = net.normal(wide, narrow, scale=wide**-0.5)
+        hidden = net.record("dense", means, weight=weight, bias=net.normal(narrow, scale=0.1))
+        hidden = net.record("relu", hidden)
+        weight = net.normal(narrow, wide, scale=narrow**-0.5)
+        share = net.record("dense", hidden, weight=weight, bias=net.normal(wide, scale=0.1))
+        y = net.record("scaled", y, net.record("hard_sigmoid", share))
+    y = net.convolved(y, wide, outputs, 1, relu=False)
+    return net.record("add", y, x) if stride == 1 and inputs == outputs else y
+
+
+def mobilenet_v2(recorder: Recorder, x: Value) -> Value:
+    """MobileNetV2."""
+    net = Layers(recorder)
+    x = net.record("relu6", net.convolved(x, 3, 32, 3, 2, relu=False))
+    inputs = 32
+    for factor, outputs, count, first in (
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):  # fmt: skip
+        for block in range(count):
+            stride = 1 if block else first
+            x = _inverted(net, x, inputs, factor * inputs, outputs, 3, stride, "relu6")
+            inputs = outputs
+    x = net.record("relu6", net.convolved(x, inputs, 1280, 1, relu=False))
+    return net.classified(x, 1280)
+
+
+def mobilenet_v3(recorder: Recorder, x: Value) -> Value:
+    """MobileNetV3, the large one, with squeeze and excitation."""
+    net = Layers(recorder)
+    x = net.record("hard_swish", net.convolved(x, 3, 16, 3, 2, relu=False))
+    inputs = 16
+    for window, wide, outputs, squeeze, clip, stride in (
+        (3, 16, 16, False, "relu", 1), (3, 64, 24, False, "relu", 2), (3, 72, 24, False, "relu", 1),
+        (5, 72, 40, True, "relu", 2), (5, 120, 40, True, "relu", 1), (5, 120, 40, True, "relu", 1),
+        (3, 240, 80, False, "hard_swish", 2), (3, 200, 80, False, "hard_swish", 1),
+        (3, 184, 80, False, "hard_swish", 1), (3, 184, 80, False, "hard_swish", 1),
+        (3, 480, 112, True, "hard_swish", 1), (3, 672, 112, True, "hard_swish", 1),
+        (5, 672, 160, True, "hard_swish", 2), (5, 960, 160, True, "hard_swish", 1),
+        (5, 960, 160, True, "hard_swish", 1),
+    ):  # fmt: skip
+        x = _inverted(net, x, inputs, wide, outputs, window, stride, clip, squeeze)
+        inputs = outputs
+    x = net.record("hard_swish", net.convolved(x, inputs, 960, 1, relu=False))
+    return net.classified(x, 960)
+
+
+def unet(recorder: Recorder, x: Value) -> Value:
+    """A U-Net of four levels, whose result is the mean of each of its 16 maps."""
+    net = Layers(recorder)
+
+    def twice(x: Value, inputs: int, outputs: int) -> Value:
+        return net.convolved(net.convolved(x, inputs, outputs, 3), outputs, outputs, 3)
+
+    levels, inputs = [], 3
+    for width in (32, 64, 128):
+        x = twice(x, inputs, width)
+        levels.append((x, width))
+        x, inputs = net.max_pool(x, 2, 2, NONE), width
+    x, inputs = twice(x, inputs, 256), 256
+    for skipped, width in reversed(levels):
+        x = net.joined([net.record("doubled", x), skipped])
+        x, inputs = twice(x, inputs + width, width), width
+    return net.record("mean", net.convolved(x, inputs, 16, 1, relu=False))
 
 
 def steps_of(network: Callable[[Recorder, Value], Value]) -> list[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import tawny as tw
 from tawny import cli
+from tawny.engine.cpu import rates
 from tawny.engine.cpu.threads.pool import default_threads
 
 
@@ -70,3 +72,35 @@ def test_the_package_runs_as_a_module() -> None:
     wrong = subprocess.run([*run[:-1], "cure"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert "invalid choice: 'cure'" in wrong.stderr
+
+
+def test_the_doctor_measures_the_roof(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAWNY_THREADS", "2")
+    monkeypatch.setattr(rates, "SECONDS", 0.01)
+    monkeypatch.setattr(rates, "STREAM_BYTES", 2**20)
+    assert cli.main(["doctor", "--roof"]) == 0
+    lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith("roof")]
+    numbers = [[float(n) for n in re.findall(r"(\d+\.\d)", line)] for line in lines]
+    assert [line.split()[1] for line in lines] == ["1", "2"]
+    for single, double, copy, triad in numbers:
+        assert min(single, double) > 0.5
+        assert min(copy, triad) > 0.5
+    monkeypatch.setattr(cli, "unavailable", lambda: "ImportError: no llvmlite")
+    assert cli.main(["doctor", "--roof"]) == 0
+    assert "not measured" in capsys.readouterr().out
+
+
+def test_rates_are_those_of_arithmetic_that_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chains of each worker end where multiply-adds lead; both streams compute what they say."""
+    monkeypatch.setattr(rates, "SECONDS", 0.0)
+    monkeypatch.setattr(rates, "STREAM_BYTES", 2**14)
+    seen: list[np.ndarray] = []
+    monkeypatch.setattr(rates, "empty_aligned", lambda *a: seen.append(np.empty(*a)) or seen[-1])
+    found = rates.measure_rates(2)
+    made, _, _, single, double = seen
+    assert (made == 4).all()  # 1 + 3 * 1
+    assert found.flops32 > 0 < found.flops64
+    for sums in (single, double):
+        assert (sums == 1).all()  # the fixed point of x / 2 + 1 / 2

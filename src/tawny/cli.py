@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tawny import __version__, devices, load
 from tawny.engine.cpu import unavailable
+from tawny.engine.cpu.rates import measure_rates
 from tawny.engine.cpu.threads.pool import default_threads, processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.compiler import llvm
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status."""
     parser = argparse.ArgumentParser(prog=PACKAGE, description="Tawny, a lazy array library.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="say what is installed, and what runs programs here")
+    about = commands.add_parser("doctor", help="say what is installed, and what runs programs here")
+    about.add_argument(
+        "--roof", action="store_true", help="measure what the processor does at best, for a second"
+    )
     bench = commands.add_parser("bench", help="measure the report's table on this machine")
     bench.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{NETWORKS}; all by default")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
@@ -67,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = command.bench(given.networks, given.json, given.picture, given.engine)
         return status
     try:
-        for name, value in doctor():
+        for name, value in doctor(with_roof=given.roof):
             print(f"{name:<12} {value}", flush=True)
     except BrokenPipeError:  # whoever reads it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -131,7 +135,7 @@ def _view(file: Path, output: Path | None, *, compiled: bool) -> int:
     return 0
 
 
-def doctor() -> Iterator[tuple[str, str]]:
+def doctor(*, with_roof: bool = False) -> Iterator[tuple[str, str]]:
     """What is installed, and what runs programs here, as pairs of name and value."""
     reason = unavailable()
     yield "versions", ", ".join(f"{n} {v}" for n, v in _versions())
@@ -148,6 +152,23 @@ def doctor() -> Iterator[tuple[str, str]]:
     sizes = {name: _installed_bytes(name) for name in (PACKAGE, *_dependencies())}
     listed = ", ".join(f"{name} {_megabytes(size)}" for name, size in sizes.items())
     yield "installed", f"{_megabytes(sum(sizes.values()))}: {listed}"
+    if with_roof:
+        yield from _roof(reason)
+
+
+def _roof(reason: str | None) -> Iterator[tuple[str, str]]:
+    """What the processor does at best, on one thread and on all."""
+    if reason is not None:
+        yield "roof", "not measured: compiled code cannot be run here"
+        return
+    for threads in dict.fromkeys((1, default_threads())):
+        best = measure_rates(threads)
+        moved = f"copy {best.copy / 1e9:.1f} GB/s, triad {best.triad / 1e9:.1f} GB/s"
+        yield (
+            "roof",
+            f"{threads} thread{'s' * (threads > 1)}: {best.flops32 / 1e9:.1f} GFLOP/s float32, "
+            f"{best.flops64 / 1e9:.1f} float64; {moved}",
+        )
 
 
 def _versions() -> Iterator[tuple[str, str]]:

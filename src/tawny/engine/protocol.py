@@ -94,6 +94,19 @@ class Device(NamedTuple):
     """The most that one allocation may have."""
 
 
+class Rates(NamedTuple):
+    """What a machine does at best, as code that does nothing else shows."""
+
+    flops32: float
+    """Operations a second of multiply-adds of float32 numbers in registers; each is two."""
+    flops64: float
+    """Operations a second of multiply-adds of float64 numbers."""
+    copy: float
+    """Bytes read and written a second where a large array is copied."""
+    triad: float
+    """Bytes moved a second where two large arrays are combined, `x + 3 * y`, to a third."""
+
+
 class BindableArray(NamedTuple):
     """An array that a variable may lie in, as the engine takes it, and its bytes."""
 
@@ -221,6 +234,10 @@ class Engine(Protocol):
 
     def device(self) -> Device | None:
         """The device, where programs do not run in the host's own memory."""
+        ...
+
+    def rates(self, threads: int) -> Rates | None:
+        """What the machine does at best on a number of threads; None where that is not known."""
         ...
 
     def place(self, value: Value) -> Any:

@@ -20,6 +20,7 @@ from tawny.engine.cpu.kernel_table import Kernel, choose, kernel_alone
 from tawny.engine.cpu.loops import scratch_of
 from tawny.engine.cpu.loops import steps_of as steps_of_loops
 from tawny.engine.cpu.numpy_steps import warn_of_engine, warn_of_numpy
+from tawny.engine.cpu.rates import measure_rates
 from tawny.engine.cpu.rules import (
     bodies,
     factorisation,
@@ -37,7 +38,7 @@ from tawny.engine.layout import Views
 from tawny.engine.llvm.runtime.compiler import LLVM_WORK
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.lowering import PROCESSOR
-from tawny.engine.protocol import Executable, StalePlanError, Task
+from tawny.engine.protocol import Executable, Rates, StalePlanError, Task
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock
 from tawny.node import Node, Value, make
@@ -148,6 +149,10 @@ class CpuEngine:
 
     def device(self) -> None:
         """None: programs run in the host's own memory."""
+
+    def rates(self, threads: int) -> Rates | None:
+        """Measured by code in registers and over large arrays."""
+        return None if unavailable() is not None else measure_rates(threads)
 
     def place(self, value: Value) -> Value:
         """The array itself."""

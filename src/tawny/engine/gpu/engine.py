@@ -91,6 +91,9 @@ class GpuEngine:
         said = f"{self.name}: {own} of {len(steps)} steps on {device}"
         return f"{said}; by the host, with copies of {copied:,} bytes: {listed}" if listed else said
 
+    def rates(self, threads: int) -> None:
+        """None: products say how fast a device computes."""
+
     def device(self) -> Device:
         """The device as it is now."""
         return self.driver.facts()

@@ -161,6 +161,9 @@ class ReferenceEngine:
         del node, threads
         return 0
 
+    def rates(self, threads: int) -> None:
+        """None: NumPy has the processor do as it likes."""
+
     def device(self) -> None:
         """None: programs run in the host's own memory."""
 

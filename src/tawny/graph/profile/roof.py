@@ -12,6 +12,7 @@ import numpy as np
 
 from tawny import numpy as tnp
 from tawny.dtype import FLOAT32, FLOAT64, DType
+from tawny.engine.protocol import engine_named
 from tawny.graph.graph import Graph
 from tawny.graph.profile.recording import pause
 from tawny.graph.profile.work import Work
@@ -60,9 +61,10 @@ class Roof:
     engine: str
     threads: int
     flops32: float
-    """Operations a second in a product of float32 matrices."""
+    """Operations a second on float32 numbers: multiply-adds, or a product where those cannot be
+    measured alone."""
     flops64: float
-    """Operations a second in a product of float64 matrices."""
+    """Operations a second on float64 numbers."""
     functions32: float
     """Exponentials a second of float32 numbers."""
     functions64: float
@@ -141,14 +143,15 @@ def _measure(engine: str, threads: int) -> Roof:
     def functions(dtype: DType) -> float:
         return FUNCTIONS / _time(_exponentials(dtype, engine, threads))
 
+    rates = engine_named(engine).rates(threads)
     moved = tuple(
         Bandwidth(size, 2 * size / _time(_addition(size, engine, threads))) for size in WORKING_SETS
     )
     return Roof(
         engine,
         threads,
-        flops(FLOAT32),
-        flops(FLOAT64),
+        flops(FLOAT32) if rates is None else rates.flops32,
+        flops(FLOAT64) if rates is None else rates.flops64,
         functions(FLOAT32),
         functions(FLOAT64),
         moved,
