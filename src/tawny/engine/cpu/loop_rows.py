@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tawny.engine.body_plan import carry_results
 from tawny.engine.cpu.interpreter import interpreter_address
 from tawny.engine.cpu.kernels.control import (
     AT,
@@ -24,7 +25,7 @@ from tawny.engine.cpu.kernels.control import (
     STREAM_CELLS,
     SWITCH_HEADER,
 )
-from tawny.engine.cpu.loops import ENDLESS, FLAG_OFFSET, NativeLoop, carry_results
+from tawny.engine.cpu.loops import ENDLESS, FLAG_OFFSET, NativeLoop
 from tawny.op import nbytes
 from tawny.ops.loops import ScanLoop, WhileLoop
 from tawny.unique import Unique

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from tawny.engine.body_plan import BodyPlan, carry_results, plan_body
 from tawny.engine.cpu import bands
 from tawny.engine.cpu.kernel_table import kernel_alone
 from tawny.engine.cpu.numpy_steps import numpy_workspace_bytes
 from tawny.engine.cpu.stopping import PIECE_SECONDS
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views
-from tawny.engine.lowering import (
-    PROCESSOR,
-    LoweredGraph,
-    is_leaf,
-    lower,
-    result_of,
-    seconds,
-    with_constraints,
-    with_scratch,
-)
-from tawny.engine.protocol import Task
-from tawny.memory.plan import plan, replan
-from tawny.node import Node, make, source_scope
+from tawny.engine.lowering import PROCESSOR, seconds, with_scratch
+from tawny.memory.plan import replan
+from tawny.node import Node
 from tawny.op import nbytes
-from tawny.ops.loops import BodyOp, ScanLoop, WhileLoop
-from tawny.ops.movement import Copy
-from tawny.ops.subgraph import Subgraph
+from tawny.ops.loops import BodyOp, WhileLoop
 
 OWN_BYTES: Final = PROCESSOR.alignment
 """What the place of a step takes, and whether there is another."""
 
 FLAG_OFFSET: Final = 8
 """Where among these it is said whether there is another step."""
-
-
-class BodyPlan(NamedTuple):
-    """A body as a task."""
-
-    task: Task
-    """Variables are the arguments, then a home for each result."""
-    in_place: frozenset[int]
-    """The results that are computed where an argument lies that they take the place of."""
 
 
 class NativeLoop(NamedTuple):
@@ -86,18 +66,11 @@ def _plan_bodies(node: Node) -> NativeLoop | None:
     bodies: list[BodyPlan] = []
     for body in op.bodies():
         carried = {result: body.arguments[1 + c] for c, result in enumerate(carry_results(op))}
-        found = plan_body(node, body, carried)
+        found = plan_body(node, body, carried, _has_kernel, scratch_of, NOMINAL_THREADS)
         if found is None:
             return None
         bodies.append(found)
     return _place_bodies(node, tuple(bodies))
-
-
-def carry_results(op: BodyOp) -> range:
-    """The results of a body that take the place of its arguments, from the second on."""
-    if isinstance(op, ScanLoop):
-        return range(op.carries)
-    return range(1, 1 + op.carries) if isinstance(op, WhileLoop) else range(0)
 
 
 def _place_bodies(node: Node, bodies: tuple[BodyPlan, ...]) -> NativeLoop:
@@ -121,101 +94,6 @@ def _has_kernel(node: Node) -> bool:
     if isinstance(node.op, BodyOp):
         return loop_plan(node, NOMINAL_THREADS) is not None
     return kernel_alone(node) is not None
-
-
-def plan_body(node: Node, body: Subgraph, carries: Mapping[int, Node]) -> BodyPlan | None:
-    """A body as a task; `carries` are the results that take the place of an argument.
-
-    None where some step has no kernel.
-    """
-    with source_scope(node.sources):
-        results = _separate(body.results)
-    plain = lower(results)
-    if not all(map(_has_kernel, plain.steps)):
-        return None
-    plain = with_scratch(plain, scratch_of)
-    in_place, after = _written_in_place(plain, {results[i]: x for i, x in carries.items()})
-    lowered = with_constraints(plain, outside_arena=results, after=after)
-    layout = plan(lowered.problem)
-    homes = [bands.variable_like(result) for result in results]
-    task = Task(
-        lowered,
-        layout,
-        (*body.arguments, *homes),
-        dict(zip(results, homes, strict=True)),
-        threads=NOMINAL_THREADS,
-    )
-    return BodyPlan(task, frozenset([i for i in carries if results[i] in in_place]))
-
-
-def _separate(results: Sequence[Node]) -> list[Node]:
-    """Results that have memory of their own, each another: others are copied."""
-    out: list[Node] = []
-    for node in results:
-        maker, _ = result_of(node)
-        shares = is_leaf(maker) or (maker is node and node.op.facts().view) or node in out
-        own = make(Copy(), (node,)) if shares else node
-        while own in out:
-            own = make(Copy(), (own,))
-        out.append(own)
-    return out
-
-
-def _written_in_place(
-    plain: LoweredGraph, carries: Mapping[Node, Node]
-) -> tuple[set[Node], dict[Node, list[Node]]]:
-    """Results that are written over the carry they replace, and what must run before their steps.
-
-    The largest come first, where not all can be.
-    """
-    problem, steps = plain.problem, plain.steps
-    readers: dict[int, list[int]] = {}
-    before: list[set[int]] = [set() for _ in steps]
-    for s, step in enumerate(problem.steps):
-        for value in dict.fromkeys(step.inputs):
-            root = problem.roots[value]
-            readers.setdefault(root, []).append(s)
-            made_by = problem.makers[root]
-            if made_by is not None:
-                before[s].add(made_by)
-    chosen: set[Node] = set()
-    after: dict[Node, list[Node]] = {}
-    for result, carry in sorted(carries.items(), key=lambda pair: -_bytes(pair[0])):
-        maker, index = result_of(result)
-        s = plain.step_of[maker]
-        if (carry, 0) not in plain.values:  # nothing reads it
-            chosen.add(result)
-            continue
-        value = plain.values[carry, 0]
-        step = problem.steps[s]
-        reads = [(p, v) for p, v in enumerate(step.inputs) if problem.roots[v] == value]
-        if any(v != value or (p, index) not in step.overwrites for p, v in reads):
-            continue
-        others = [r for r in readers.get(value, ()) if r != s]
-        if _reaches(before, others, s):
-            continue
-        before[s].update(others)
-        chosen.add(result)
-        if others:
-            after.setdefault(maker, []).extend(steps[r] for r in others)
-    return chosen, after
-
-
-def _reaches(before: Sequence[set[int]], first: Sequence[int], last: int) -> bool:
-    """Whether one of some steps comes after another one."""
-    stack, met = list(first), set(first)
-    while stack:
-        s = stack.pop()
-        if s == last:
-            return True
-        new = before[s] - met
-        met |= new
-        stack.extend(new)
-    return False
-
-
-def _bytes(node: Node) -> int:
-    return nbytes((node.shape, node.dtype))
 
 
 def _on_threads(body: BodyPlan, threads: int) -> BodyPlan:
