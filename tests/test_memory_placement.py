@@ -187,6 +187,16 @@ def test_of_many_storages_the_largest_are_placed_first(monkeypatch):
     assert found.arena < place(storages).arena
 
 
+def test_storages_that_all_live_at_once_are_not_compared_in_pairs(monkeypatch):
+    count, asked = 2 * placement.LARGEST_SEARCHED, []
+    storages = [Storage(64 * (1 + i % 7), i, 2 * count - i % 3) for i in range(count)]
+    storages += [Storage(64, 2 * count + i, 2 * count + i + 2) for i in range(9)]
+    monkeypatch.setattr(placement, "first_fit", lambda *given: asked.append(given))
+    monkeypatch.setattr(placement, "sweeps", lambda incumbent: iter(()))
+    place(storages)
+    assert not asked
+
+
 @given(SEEDS)
 @settings(max_examples=40, deadline=None)
 def test_fits_in_any_order_are_valid(seed):

@@ -25,8 +25,9 @@ FEW = 1000
 """Storages up to which skylines are tried even if no effort is left: about 11 ms each."""
 LARGEST_REPEATED = 20_000
 """Storages above which a near-linear method is used only once."""
-PAIRS_PER_LOOK = 400
-"""Pairs of storages that `first_fit` compares in the time of a look."""
+PAIRS_PER_LOOK, OVERLAPS_PER_LOOK = 2000, 15
+"""Pairs of storages that `first_fit` compares in the time of a look, and pairs that live at once,
+which it sorts."""
 SWEEP_LOOKS, SKYLINE_LOOKS = 2, 11
 """Looks that a sweep, or a skyline, counts as for each storage."""
 
@@ -251,7 +252,8 @@ def first_fits(incumbent: Incumbent) -> Iterator[list[int]]:
         lambda b: (-area[b], b),
         lambda b: (-life[b], -sizes[b], b),
     ]
+    looks = count * count // PAIRS_PER_LOOK + sum(life) // OVERLAPS_PER_LOOK
     for number, key in enumerate(keys):
-        if not incumbent.effort.is_over or (number == 0 and count <= LARGEST_REPEATED):
-            incumbent.effort.spend(count * count // PAIRS_PER_LOOK)
+        if incumbent.effort.left >= looks or (number == 0 and looks <= basic_looks(count)):
+            incumbent.effort.spend(looks)
             yield first_fit(problem.births, problem.deaths, sizes, sorted(range(count), key=key))
