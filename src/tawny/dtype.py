@@ -63,7 +63,6 @@ COMPLEX: Final = frozenset({Category.COMPLEX})
 INEXACT: Final = FLOATING | COMPLEX
 REAL: Final = BOOLEAN | INTEGER | FLOATING
 NUMERIC: Final = INTEGER | INEXACT
-EVERYTHING: Final = BOOLEAN | NUMERIC
 
 _PYTHON: Final[dict[type, DType]] = {
     bool: BOOL,

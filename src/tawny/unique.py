@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Self, TypeVar
+from typing import NoReturn, Self
 
 from tawny.errors import type_error
-
-T = TypeVar("T", bound="Unique")
 
 
 class Unique:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from tawny.array import Array
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

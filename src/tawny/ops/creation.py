@@ -24,7 +24,7 @@ from tawny.array import (
 )
 from tawny.attributes import Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType, Number, as_dtype
+from tawny.dtype import DType, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
@@ -637,8 +637,3 @@ def eye(
 def identity(n: int, dtype: Any = None, *, like: None = None) -> Array:
     """The square identity matrix."""
     return eye(n, dtype=dtype, like=like)
-
-
-def as_number(value: Number, dtype: DType, op: str) -> Array:
-    """A zero-dimensional constant of `dtype`."""
-    return wrap(scalar(value, dtype, op))

@@ -31,14 +31,13 @@ HEARD_SECONDS: Final = 0.1
 
 MOST_PIECES: Final = 2**12
 
-PIECES_CELLS: Final = 4
-"""What the row of a step in pieces holds: the kernel, its own row, how many pieces, and where is
-told that it is to stop."""
-
 
 @lazy_library
 def pieces_library(module: Module) -> None:
-    """The kernel `pieces`, which runs another one piece by piece until it is told to stop."""
+    """The kernel `pieces`, which runs another one piece by piece until it is told to stop.
+
+    Its row: that kernel, its own row, the number of pieces, the cell that tells it to stop.
+    """
     with module.function("pieces", {"row": PTR, "worker": I64, "workers": I64}) as f:
         row, worker, workers = f.arguments
         kernel, own, count = f.cell(row, 0, PTR), f.cell(row, 1, PTR), f.cell(row, 2)

@@ -92,16 +92,6 @@ class OrderSimulation:
         return [s for s, count in enumerate(self.waits) if not count]
 
 
-def order_peak(model: OrderingModel, order: Sequence[int], most: int = sys.maxsize) -> int:
-    """The peak of a given order, or that of its first part that has one above `most`."""
-    run = OrderSimulation(model)
-    for s in order:
-        run.execute(s)
-        if run.peak > most:
-            break
-    return run.peak
-
-
 def bytes_by_step(model: OrderingModel, order: Iterable[int]) -> list[int]:
     """Bytes that are live while each step of an order runs."""
     run, needs = OrderSimulation(model), list[int]()

@@ -8,7 +8,7 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import INT64
 from tawny.onnx.call import NodeCall
-from tawny.onnx.table import operator
+from tawny.onnx.table import MACHINE_LEARNING, operator
 
 
 @operator("Gather")
@@ -118,7 +118,7 @@ def reverse_sequence(call: NodeCall) -> Array:
     return np.swapaxes(made, 0, 1) if time == 0 else made
 
 
-@operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
+@operator("ArrayFeatureExtractor", domain=MACHINE_LEARNING)
 def array_feature_extractor(call: NodeCall) -> Array:
     """Elements of the last axis, by their places."""
     x, places = call.array(0), np.ravel(call.array(1))
