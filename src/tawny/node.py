@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 Value = npt.NDArray[Any]
 
 
-class Constant(Op, name="constant", arity=0, gradient=Gradient.ZERO, oracle="numpy.asarray"):
+class Constant(
+    Op,
+    name="constant",
+    arity=0,
+    gradient=Gradient.ZERO,
+    traits=Trait.EXACT,
+    oracle="numpy.asarray",
+):
     """A value known when the graph is built; its node holds it."""
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:

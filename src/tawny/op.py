@@ -107,6 +107,18 @@ class Trait(enum.Flag):
     ASSOCIATIVE = enum.auto()
     IDEMPOTENT = enum.auto()
     INVOLUTION = enum.auto()
+    CHOOSING = enum.auto()
+    """Elements of the result are elements of the operands, chosen in any order."""
+    EXACT = enum.auto()
+    """Nothing is rounded: every engine gives the same bits.  So it is for views and of integers."""
+    KEEPS_FINITE = enum.auto()
+    """The result is finite wherever all operands are.  So it is for views."""
+    KEEPS_FINITE_REAL = enum.auto()
+    """The result is finite wherever all operands are finite real numbers."""
+    NONNEGATIVE = enum.auto()
+    """The result on real operands is +0, positive or NaN."""
+    KEEPS_NONNEGATIVE = enum.auto()
+    """The result is +0, positive or NaN wherever all operands are.  So it is for views."""
     WINDOW = enum.auto()
     """NumPy gives a view here that writes through to operand 0."""
     IMPURE = enum.auto()

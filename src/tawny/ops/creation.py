@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -28,7 +28,7 @@ from tawny.dtype import DType, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
-from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Overwrites, Type
+from tawny.op import ELEMENTWISE, BatchOperand, Gradient, Op, Overwrites, Trait, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.movement import (
@@ -47,6 +47,7 @@ class Cast(
     may_fail=False,
     name="astype",
     overwrites=Overwrites.SAME_SIZE,
+    traits=Trait.EXACT | Trait.KEEPS_FINITE | Trait.KEEPS_NONNEGATIVE,
     oracle="numpy.astype",
     gradient=Gradient.LINEAR,
 ):
@@ -103,7 +104,13 @@ AnyNumber = Annotated[int | float, Bounds(None, None)]
 
 
 class Arange(
-    Op, may_fail=False, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"
+    Op,
+    may_fail=False,
+    name="arange",
+    arity=0,
+    gradient=Gradient.ZERO,
+    traits=Trait.KEEPS_FINITE,
+    oracle="numpy.arange",
 ):
     """`start`, `start + step`, and so on."""
 
@@ -204,7 +211,15 @@ def rows_between(start: Array, stop: Array, n: int, endpoint: bool, dtype: DType
     return astype(e.floor(numbers) if dtype.kind in "iu" else numbers, dtype, copy=False)
 
 
-class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
+class Eye(
+    Op,
+    may_fail=False,
+    name="eye",
+    arity=0,
+    gradient=Gradient.ZERO,
+    traits=Trait.EXACT | Trait.KEEPS_FINITE,
+    oracle="numpy.eye",
+):
     """Ones on diagonal `offset`, zeros elsewhere."""
 
     rows: Natural
@@ -217,6 +232,10 @@ class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracl
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return self.dtype
+
+
+SOURCES: Final = (Arange, Linspace, Eye)
+"""Ops whose elements follow from their places."""
 
 
 @explain_bad_calls

@@ -42,6 +42,11 @@ from tawny.scalar import LN2, Prim, Scalar, call, select
 COMMUTATIVE = Trait.COMMUTATIVE
 FIELD = Trait.COMMUTATIVE | Trait.ASSOCIATIVE
 LATTICE = FIELD | Trait.IDEMPOTENT
+FINITE = Trait.KEEPS_FINITE
+FINITE_REAL = Trait.KEEPS_FINITE_REAL
+NONNEGATIVE = Trait.NONNEGATIVE
+KEEPS_NONNEGATIVE = Trait.KEEPS_NONNEGATIVE
+EXTREME = LATTICE | Trait.CHOOSING | FINITE | KEEPS_NONNEGATIVE
 POSITIVE = Domain(1e-3, 8.0)
 UNIT = Domain(-1.0, 1.0)
 NONE = Gradient.NONE
@@ -54,7 +59,7 @@ def _abs(x: Scalar) -> Scalar:
 # ------------------------------------------------------------------ arithmetic
 
 
-@elementwise(dtype=promoted, traits=FIELD, identity=0)
+@elementwise(dtype=promoted, traits=FIELD | KEEPS_NONNEGATIVE, identity=0)
 def add(x: Scalar, y: Scalar) -> Scalar:
     """Sum of two arrays."""
     return x + y
@@ -66,13 +71,13 @@ def subtract(x: Scalar, y: Scalar) -> Scalar:
     return x - y
 
 
-@elementwise(dtype=promoted, traits=FIELD, identity=1)
+@elementwise(dtype=promoted, traits=FIELD | KEEPS_NONNEGATIVE, identity=1)
 def multiply(x: Scalar, y: Scalar) -> Scalar:
     """Product of two arrays."""
     return x * y
 
 
-@elementwise("true_divide", dtype=quotient)
+@elementwise("true_divide", dtype=quotient, traits=KEEPS_NONNEGATIVE)
 def divide(x: Scalar, y: Scalar) -> Scalar:
     """Quotient of two arrays, floating-point also for integers."""
     return x / y
@@ -118,19 +123,19 @@ def _power(op: Elementwise, operands: tuple[Node, ...]) -> Node:
     return make(ELEMENTWISE[name], (base,))
 
 
-@elementwise("power", dtype=numeric, domain=POSITIVE, build=_power)
+@elementwise("power", dtype=numeric, domain=POSITIVE, build=_power, traits=KEEPS_NONNEGATIVE)
 def pow(x: Scalar, y: Scalar) -> Scalar:
     """`x` raised to the power `y`."""
     return call(Prim.POW, x, y)
 
 
-@elementwise(dtype=not_boolean, traits=Trait.INVOLUTION)
+@elementwise(dtype=not_boolean, traits=Trait.INVOLUTION | FINITE)
 def negative(x: Scalar) -> Scalar:
     """Sign-reversed array."""
     return -x
 
 
-@elementwise(dtype=not_boolean)
+@elementwise(dtype=not_boolean, traits=FINITE)
 def positive(x: Scalar) -> Scalar:
     """The array itself."""
     return call(Prim.POS, x)
@@ -157,7 +162,7 @@ def _sign_pushforward(tangent: Array, y: Array, x: Array) -> Array | None:
     "absolute",
     dtype=magnitude,
     pullback=_abs_pullback,
-    traits=Trait.IDEMPOTENT,
+    traits=Trait.IDEMPOTENT | FINITE_REAL | NONNEGATIVE,
     oracle="numpy.absolute",
 )
 def abs(x: Scalar) -> Scalar:
@@ -165,13 +170,13 @@ def abs(x: Scalar) -> Scalar:
     return call(Prim.ABS, x)
 
 
-@elementwise(dtype=not_boolean, pushforward=_sign_pushforward)
+@elementwise(dtype=not_boolean, pushforward=_sign_pushforward, traits=FINITE)
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1 by sign; x / abs(x) for complex numbers."""
     return call(Prim.SIGN, x)
 
 
-@elementwise(dtype=numeric)
+@elementwise(dtype=numeric, traits=NONNEGATIVE)
 def square(x: Scalar) -> Scalar:
     """The array times itself."""
     return x * x
@@ -235,13 +240,13 @@ def cbrt(x: Scalar) -> Scalar:
     return call(Prim.CBRT, x)
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=NONNEGATIVE)
 def exp(x: Scalar) -> Scalar:
     """Exponential."""
     return call(Prim.EXP, x)
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=NONNEGATIVE)
 def exp2(x: Scalar) -> Scalar:
     """Two to the power of each element."""
     return call(Prim.EXP2, x)
@@ -296,13 +301,13 @@ def logaddexp2(x: Scalar, y: Scalar) -> Scalar:
 # ---------------------------------------------------------------- trigonometry
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=FINITE_REAL)
 def sin(x: Scalar) -> Scalar:
     """Sine of an angle in radians."""
     return call(Prim.SIN, x)
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=FINITE_REAL)
 def cos(x: Scalar) -> Scalar:
     """Cosine of an angle in radians."""
     return call(Prim.COS, x)
@@ -326,7 +331,7 @@ def acos(x: Scalar) -> Scalar:
     return call(Prim.ACOS, x)
 
 
-@elementwise("arctan", dtype=inexact)
+@elementwise("arctan", dtype=inexact, traits=FINITE_REAL)
 def atan(x: Scalar) -> Scalar:
     """Inverse tangent."""
     return call(Prim.ATAN, x)
@@ -344,13 +349,13 @@ def sinh(x: Scalar) -> Scalar:
     return call(Prim.SINH, x)
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=NONNEGATIVE)
 def cosh(x: Scalar) -> Scalar:
     """Hyperbolic cosine."""
     return call(Prim.COSH, x)
 
 
-@elementwise(dtype=inexact)
+@elementwise(dtype=inexact, traits=FINITE_REAL)
 def tanh(x: Scalar) -> Scalar:
     """Hyperbolic tangent."""
     return call(Prim.TANH, x)
@@ -432,6 +437,7 @@ def dawsn(x: Scalar) -> Scalar:
     dtype=floating,
     gradient=(lambda arith, g, y, x: arith.times(g, y * (1.0 - y)),),
     oracle="scipy.special.expit",
+    traits=FINITE | NONNEGATIVE,
 )
 def sigmoid(x: Scalar) -> Scalar:
     """Logistic function, `1 / (1 + exp(-x))`.
@@ -449,6 +455,7 @@ def sigmoid(x: Scalar) -> Scalar:
     dtype=real_rule,
     gradient=(lambda arith, g, y, _: arith.choose(arith.apply(Prim.GT, y, 0.0), g, 0.0),),
     oracle="",
+    traits=FINITE,
 )
 def relu(x: Scalar) -> Scalar:
     """The larger of each element and zero, where its slope is zero.
@@ -464,6 +471,7 @@ def relu(x: Scalar) -> Scalar:
     dtype=floating,
     gradient=(lambda arith, g, y, x: -arith.times(g, arith.apply(Prim.EXPM1, -y)),),
     oracle="",
+    traits=NONNEGATIVE,
 )
 def softplus(x: Scalar) -> Scalar:
     """`log(1 + exp(x))` without overflow.
@@ -485,25 +493,25 @@ def heaviside(x: Scalar, y: Scalar) -> Scalar:
 # -------------------------------------------------------------------- rounding
 
 
-@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT | FINITE)
 def floor(x: Scalar) -> Scalar:
     """The greatest integer not above each element."""
     return call(Prim.FLOOR, x)
 
 
-@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=real_rule, traits=Trait.IDEMPOTENT | FINITE)
 def ceil(x: Scalar) -> Scalar:
     """The least integer not below each element."""
     return call(Prim.CEIL, x)
 
 
-@elementwise("fix", dtype=real_rule, traits=Trait.IDEMPOTENT)
+@elementwise("fix", dtype=real_rule, traits=Trait.IDEMPOTENT | FINITE)
 def trunc(x: Scalar) -> Scalar:
     """Each element without its fraction."""
     return call(Prim.TRUNC, x)
 
 
-@elementwise(dtype=inexact, traits=Trait.IDEMPOTENT)
+@elementwise(dtype=inexact, traits=Trait.IDEMPOTENT | FINITE)
 def rint(x: Scalar) -> Scalar:
     """The nearest integer; halves go to the even one."""
     return call(Prim.RINT, x)
@@ -587,25 +595,25 @@ def greater_equal(x: Scalar, y: Scalar) -> Scalar:
     return x >= y
 
 
-@elementwise(dtype=promoted, traits=LATTICE)
+@elementwise(dtype=promoted, traits=EXTREME)
 def maximum(x: Scalar, y: Scalar) -> Scalar:
     """Larger of two arrays; NaN if either is NaN."""
     return call(Prim.MAX, x, y)
 
 
-@elementwise(dtype=promoted, traits=LATTICE)
+@elementwise(dtype=promoted, traits=EXTREME)
 def minimum(x: Scalar, y: Scalar) -> Scalar:
     """Smaller of two arrays; NaN if either is NaN."""
     return call(Prim.MIN, x, y)
 
 
-@elementwise(dtype=promoted, traits=LATTICE)
+@elementwise(dtype=promoted, traits=EXTREME)
 def fmax(x: Scalar, y: Scalar) -> Scalar:
     """Larger of two arrays; a NaN gives way to a number."""
     return call(Prim.FMAX, x, y)
 
 
-@elementwise(dtype=promoted, traits=LATTICE)
+@elementwise(dtype=promoted, traits=EXTREME)
 def fmin(x: Scalar, y: Scalar) -> Scalar:
     """Smaller of two arrays; a NaN gives way to a number."""
     return call(Prim.FMIN, x, y)
@@ -707,13 +715,13 @@ def conj(x: Scalar) -> Scalar:
     return call(Prim.CONJ, x)
 
 
-@elementwise(dtype=magnitude, pullback=lambda cotangent, y, x: cotangent)
+@elementwise(dtype=magnitude, pullback=lambda cotangent, y, x: cotangent, traits=FINITE)
 def real(x: Scalar) -> Scalar:
     """Real part."""
     return call(Prim.REAL, x)
 
 
-@elementwise(dtype=magnitude, pullback=_imag_pullback, pushforward=_imag_pushforward)
+@elementwise(dtype=magnitude, pullback=_imag_pullback, pushforward=_imag_pushforward, traits=FINITE)
 def imag(x: Scalar) -> Scalar:
     """Imaginary part; zero for real arrays."""
     return call(Prim.IMAG, x)

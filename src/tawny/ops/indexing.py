@@ -285,7 +285,15 @@ class Scatter(
         return make(moved, (whole, values, own, *places))
 
 
-class Pad(Op, may_fail=False, name="pad", arity=2, oracle="numpy.pad", gradient=Gradient.LINEAR):
+class Pad(
+    Op,
+    may_fail=False,
+    name="pad",
+    arity=2,
+    oracle="numpy.pad",
+    gradient=Gradient.LINEAR,
+    traits=Trait.EXACT,
+):
     """Operand 0 with elements before and after it along each axis, all of them operand 1."""
 
     widths: Annotated[tuple[tuple[int, int], ...], Bounds(0)]

@@ -12,7 +12,7 @@ from tawny.attributes import Bounds, Natural
 from tawny.dtype import as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
-from tawny.op import MOST_OPERANDS, BatchOperand, Gradient, Op, Type
+from tawny.op import MOST_OPERANDS, BatchOperand, Gradient, Op, Trait, Type
 from tawny.operator import check_casting, public
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import cast_node, cast_to_common
@@ -38,6 +38,7 @@ class Concat(
     may_fail=False,
     name="concat",
     arity=None,
+    traits=Trait.EXACT,
     oracle="numpy.concatenate",
     gradient=Gradient.LINEAR,
 ):
@@ -96,7 +97,14 @@ class Concat(
         return make(Concat(self.axis + 1), tuple([repeat_in_batch(x, size) for x in operands]))
 
 
-class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
+class Tile(
+    Op,
+    may_fail=False,
+    name="tile",
+    oracle="numpy.tile",
+    gradient=Gradient.LINEAR,
+    traits=Trait.EXACT,
+):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
 
     repetitions: Annotated[tuple[int, ...], Bounds(0)]
@@ -120,7 +128,14 @@ class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradie
         return make(Tile((1, *self.repetitions)), (operands[0].node,))
 
 
-class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
+class Repeat(
+    Op,
+    may_fail=False,
+    name="repeat",
+    oracle="numpy.repeat",
+    gradient=Gradient.LINEAR,
+    traits=Trait.EXACT,
+):
     """Each element repeated in place, `repeats` times along `axis`."""
 
     repeats: Natural

@@ -196,7 +196,14 @@ class Flip(
         return make(Flip(behind_batch(self.axes)), (operands[0].node,))
 
 
-class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
+class Roll(
+    Op,
+    may_fail=False,
+    name="roll",
+    oracle="numpy.roll",
+    gradient=Gradient.LINEAR,
+    traits=Trait.EXACT,
+):
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
 
     shifts: tuple[int, ...]
@@ -226,6 +233,7 @@ class Copy(
     may_fail=False,
     name="copy",
     overwrites=Overwrites.SAME_SIZE,
+    traits=Trait.EXACT,
     oracle="numpy.copy",
     gradient=Gradient.LINEAR,
 ):

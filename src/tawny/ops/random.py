@@ -76,11 +76,23 @@ class Draw(Op, may_fail=False):
         return self.draw_batch(batch_size(operands), operands, make)
 
 
-class Uniform(Draw, name="random_uniform", arity=0, traits=ANEW, gradient=Gradient.ZERO):
+class Uniform(
+    Draw,
+    name="random_uniform",
+    arity=0,
+    traits=ANEW | Trait.KEEPS_FINITE,
+    gradient=Gradient.ZERO,
+):
     """Numbers evenly distributed from 0 up to but not including 1."""
 
 
-class Normal(Draw, name="random_normal", arity=0, traits=ANEW, gradient=Gradient.ZERO):
+class Normal(
+    Draw,
+    name="random_normal",
+    arity=0,
+    traits=ANEW | Trait.KEEPS_FINITE,
+    gradient=Gradient.ZERO,
+):
     """Numbers normally distributed about 0 with standard deviation 1."""
 
 

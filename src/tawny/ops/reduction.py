@@ -114,7 +114,14 @@ class Extremum(Reduction):
         return e.where(extreme, e.divide(self.keep_axes(cotangent, x), wrap(count)), 0)
 
 
-class Sum(Accumulation, name="sum", identity=0, oracle="numpy.sum", gradient=Gradient.LINEAR):
+class Sum(
+    Accumulation,
+    name="sum",
+    identity=0,
+    oracle="numpy.sum",
+    gradient=Gradient.LINEAR,
+    traits=Trait.KEEPS_NONNEGATIVE,
+):
     """Sum over axes."""
 
     def pullback(self, cotangent: Array, result: Array, x: Array) -> Array:
@@ -191,22 +198,38 @@ class Var(Accumulation, name="var", oracle="numpy.var"):
         return scale_cotangent(scale, e.conj(away) if x.dtype.kind == "c" else away)
 
 
-class Max(Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max"):
+CHOICE: Final = Trait.CHOOSING | Trait.EXACT
+EXTREME: Final = CHOICE | Trait.IDEMPOTENT | Trait.KEEPS_FINITE | Trait.KEEPS_NONNEGATIVE
+
+
+class Max(Extremum, name="max", traits=EXTREME, oracle="numpy.max"):
     """Greatest element over axes; NaN if there is one."""
 
 
-class Min(Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min"):
+class Min(Extremum, name="min", traits=EXTREME, oracle="numpy.min"):
     """Least element over axes; NaN if there is one."""
 
 
 class AllTrue(
-    Reduction, name="all", dtype=truth, identity=1, gradient=Gradient.ZERO, oracle="numpy.all"
+    Reduction,
+    name="all",
+    dtype=truth,
+    identity=1,
+    gradient=Gradient.ZERO,
+    traits=CHOICE,
+    oracle="numpy.all",
 ):
     """Whether every element over axes is true."""
 
 
 class AnyTrue(
-    Reduction, name="any", dtype=truth, identity=0, gradient=Gradient.ZERO, oracle="numpy.any"
+    Reduction,
+    name="any",
+    dtype=truth,
+    identity=0,
+    gradient=Gradient.ZERO,
+    traits=CHOICE,
+    oracle="numpy.any",
 ):
     """Whether some element over axes is true."""
 
@@ -285,6 +308,9 @@ REDUCTIONS: Final[tuple[type[Op], ...]] = (
     Sum, Prod, Mean, Var, Max, Min, AllTrue, AnyTrue, LogSumExp, ArgMax, ArgMin,
 )  # fmt: skip
 """Every op that folds axes."""
+
+CHOOSING: Final = tuple([op for op in REDUCTIONS if Trait.CHOOSING in op.declaration.traits])
+"""Reductions that give the same in any order, and of repeated elements."""
 
 
 # ------------------------------------------------------------ public functions

@@ -14,7 +14,7 @@ from tawny.node import Node, make, make_as
 from tawny.op import ELEMENTWISE, Family
 from tawny.ops.creation import Cast
 from tawny.ops.movement import BroadcastTo, Reshape
-from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
+from tawny.ops.reduction import CHOOSING, Reduction
 from tawny.rewrite.facts import NodeFacts, broadcast_to, reshape_to
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Match, RewriteRule, any_of, call, rule
@@ -104,7 +104,7 @@ BROADCASTS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "reduce_broadcast",
         EXACT,
-        any_of([Max, Min, AllTrue, AnyTrue], call(BroadcastTo, Capture("x"), name="wide")),
+        any_of(CHOOSING, call(BroadcastTo, Capture("x"), name="wide")),
         _reduce_once,
         "max(broadcast_to(x)) = max(x) along the broadcast axes",
     ),

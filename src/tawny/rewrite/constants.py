@@ -19,13 +19,11 @@ from typing import Final
 import numpy as np
 
 from tawny.node import MOST_INTERNED_BYTES, Constant, Node, Part, Value, constant, source_scope
-from tawny.op import Elementwise
-from tawny.ops.creation import Arange, Cast, Eye
-from tawny.ops.indexing import Pad, Slice
-from tawny.ops.joining import Concat, Repeat, Tile
+from tawny.op import Elementwise, Trait
+from tawny.ops.creation import SOURCES, Cast
+from tawny.ops.indexing import Pad
 from tawny.ops.loops import BodyOp
-from tawny.ops.movement import BroadcastTo, Copy, Flip, Roll, Transpose
-from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
+from tawny.ops.movement import BroadcastTo, Transpose
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.movement import MOVES
 from tawny.rewrite.pattern import OF_CONSTANTS, Match, RewriteRule
@@ -67,7 +65,7 @@ def keeps_bits(node: Node) -> bool:
     if isinstance(op, Elementwise):
         complex_ = any(n.dtype.kind == "c" for n in (node, *node.inputs))
         return not complex_ and _prims(op.scalar) <= EXACT_PRIMS
-    return op.facts().view or isinstance(op, _MOVEMENT)
+    return op.facts().view or Trait.EXACT in op.facts().traits
 
 
 def _prims(expr: Expr) -> set[Prim]:
@@ -91,11 +89,6 @@ EXACT_PRIMS: Final = frozenset(
     }
 )
 """Primitives whose results IEEE 754 fixes to the bit."""
-
-_MOVEMENT: Final = (
-    *(Constant, BroadcastTo, Cast, Copy, Eye, Concat, Repeat, Tile, Pad, Flip, Roll, Transpose),
-    *(Slice, Max, Min, AllTrue, AnyTrue),
-)
 
 
 def _is_small(node: Node, held: int) -> bool:
@@ -143,7 +136,7 @@ def _is_worth_folding(node: Node) -> bool:
 
     Nor of what is left to rules: a transpose is computed only with the product that reads it.
     """
-    made = bool(node.inputs) or isinstance(node.op, (Arange, Eye))
+    made = bool(node.inputs) or isinstance(node.op, SOURCES)
     return made and not node.parts and not _repeats(node) and not _is_left_to_rules(node)
 
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from tawny.dtype import DType
 from tawny.node import Constant, Node, Value, constant, make_as
-from tawny.op import ELEMENTWISE, Elementwise
-from tawny.ops import random
-from tawny.ops.creation import Arange, Cast, Eye
+from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
+from tawny.ops.creation import Arange, Cast
 from tawny.ops.movement import BroadcastTo, Reshape
-from tawny.ops.reduction import Max, Min, Sum
+from tawny.ops.reduction import Sum
 from tawny.rewrite.flow import Evaluate
 from tawny.shape import Shape
 
@@ -65,15 +64,14 @@ class NodeFacts:
         op = node.op
         if type(op) is Constant:
             return node.value is not None and _all_finite(node.value)
-        if type(op) in _FINITE_LEAVES:
-            return type(op) is not Arange or _stays_finite(op)
-        if not depth or not node.inputs:
-            return False
-        if node.inputs[0].dtype.kind == "c" and op in _OVERFLOW_COMPLEX:
+        if type(op) is Arange and not _stays_finite(op):
             return False
         if type(op) is Cast and not _holds_all(node.inputs[0].dtype, node.dtype):
             return False
-        if op in _KEEP_FINITE or type(op) in _KEEP_FINITE_CLASSES or _is_view(node):
+        if not depth and node.inputs:
+            return False
+        are_real = all(i.dtype.kind != "c" for i in node.inputs)
+        if _has(op, _FINITE_REAL if are_real else Trait.KEEPS_FINITE) or _is_view(node):
             return all(self.is_finite(i, depth - 1) for i in node.inputs)
         return False
 
@@ -84,18 +82,18 @@ class NodeFacts:
         if node.dtype.kind == "c":
             return False
         op = node.op
-        if type(op) is Elementwise and op not in _SIGNED:
+        if type(op) is Elementwise and not _has(op, _SIGNED):
             return False
         value = self.fill(node)
         if value is not None:
             return bool(value >= 0) and not np.signbit(value)
         if node.dtype.kind == "i" and not _never_wraps(node):
             return False
-        if op in _NONNEGATIVE:
+        if _has(op, Trait.NONNEGATIVE):
             return node.inputs[0].dtype.kind != "c"
         if not depth or not node.inputs:
             return False
-        if op in _KEEP_NONNEGATIVE or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
+        if _has(op, Trait.KEEPS_NONNEGATIVE) or _is_view(node):
             return all(self.is_nonnegative(i, depth - 1) for i in node.inputs)
         return False
 
@@ -106,7 +104,7 @@ class NodeFacts:
         if node.dtype.kind == "c":
             return False
         op = node.op
-        if type(op) is Elementwise and op not in _SIGNED:
+        if type(op) is Elementwise and op is not _SUBTRACT and not _has(op, _SIGNED):
             return False
         value = self.fill(node)
         if value is not None:
@@ -119,8 +117,10 @@ class NodeFacts:
             return any(self.is_never_negative_zero(i, depth - 1) for i in node.inputs)
         if type(op) is Cast and not is_lossless(node.inputs[0].dtype, node.dtype):
             return False  # small negative numbers become -0.0
-        if op is _SUBTRACT or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
+        if op is _SUBTRACT:
             return self.is_never_negative_zero(node.inputs[0], depth - 1)
+        if _has(op, Trait.CHOOSING) or type(op) in (Sum, Cast) or _is_view(node):
+            return all(self.is_never_negative_zero(i, depth - 1) for i in node.inputs)
         return False
 
 
@@ -205,28 +205,24 @@ def _never_wraps(node: Node) -> bool:
     """Whether integers come out of an op as they go in."""
     if type(node.op) is Cast:
         return is_lossless(node.inputs[0].dtype, node.dtype)
-    return node.op in _CHOOSING or type(node.op) in (Max, Min) or _is_view(node)
+    return _has(node.op, Trait.CHOOSING) or _is_view(node)
 
 
 _ADD: Final = ELEMENTWISE["add"]
 _SUBTRACT: Final = ELEMENTWISE["subtract"]
 
 
-def _rows(*names: str) -> frozenset[Elementwise]:
-    return frozenset(ELEMENTWISE[n] for n in names)
+_FINITE_REAL: Final = Trait.KEEPS_FINITE | Trait.KEEPS_FINITE_REAL
+_SIGNED: Final = Trait.NONNEGATIVE | Trait.KEEPS_NONNEGATIVE
+"""Traits of elementwise ops of whose sign something can be known."""
 
 
-_FINITE_LEAVES: Final = frozenset({Arange, Eye, random.Uniform, random.Normal})
-_KEEP_FINITE: Final = _rows(
-    *("negative", "positive", "abs", "sign", "relu", "tanh", "sigmoid", "sin", "cos", "atan"),
-    *("floor", "ceil", "trunc", "rint", "maximum", "minimum", "fmax", "fmin", "real", "imag"),
-)
-_OVERFLOW_COMPLEX: Final = _rows("abs", "tanh", "sin", "cos", "atan")
-"""Finite for finite real numbers, not for all finite complex ones."""
-_KEEP_FINITE_CLASSES: Final = frozenset({Cast, Max, Min})
-_NONNEGATIVE: Final = _rows("abs", "square", "exp", "exp2", "sigmoid", "softplus", "cosh")
-_KEEP_NONNEGATIVE: Final = _rows("add", "multiply", "divide", "maximum", "minimum", "pow")
-_CHOOSING: Final = _rows("maximum", "minimum")
-_SIGNED: Final = _NONNEGATIVE | _KEEP_NONNEGATIVE | {_ADD, _SUBTRACT}
-"""Elementwise ops of whose sign something can be known."""
-_KEEP_NONNEGATIVE_CLASSES: Final = frozenset({Sum, Max, Min, Cast})
+def _has(op: Op, traits: Trait) -> bool:
+    """Whether an op has one of some traits."""
+    known = _KNOWN.get((op.family, traits))
+    if known is None:
+        known = _KNOWN[op.family, traits] = bool(op.facts().traits & traits)
+    return known
+
+
+_KNOWN: Final[dict[tuple[Family, Trait], bool]] = {}

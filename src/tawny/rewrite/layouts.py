@@ -16,7 +16,7 @@ from tawny.ops.creation import Cast
 from tawny.ops.indexing import Pad, Slice
 from tawny.ops.joining import Concat, Repeat
 from tawny.ops.movement import Transpose, transpose_node
-from tawny.ops.reduction import AllTrue, AnyTrue, Max, Mean, Min, Prod, Reduction, Sum
+from tawny.ops.reduction import CHOOSING, Mean, Prod, Reduction, Sum
 from tawny.rewrite.facts import NodeFacts, reshape_to
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Match, RewriteRule, any_of, rule
@@ -152,7 +152,7 @@ LAYOUTS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "sink_extreme",
         EXACT,
-        any_of((Max, Min, AllTrue, AnyTrue), some=(Transpose,)),
+        any_of(CHOOSING, some=(Transpose,)),
         _sink_reduction,
         "max(first(x), a) = first(max(x, b)), where b are the axes that first shows as a",
         only=_is_moved,

@@ -5,21 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from tawny.node import Node, make
+from tawny.ops import reduction
 from tawny.ops.creation import Cast
 from tawny.ops.movement import Reshape
-from tawny.ops.reduction import (
-    Accumulation,
-    AllTrue,
-    AnyTrue,
-    LogSumExp,
-    Max,
-    Mean,
-    Min,
-    Prod,
-    Reduction,
-    Sum,
-    Var,
-)
+from tawny.ops.reduction import CHOOSING, Accumulation, Mean, Prod, Reduction, Sum
 from tawny.rewrite.facts import NodeFacts, full_like, is_negative_zero, reshape_to
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Fill, Match, RewriteRule, any_of, call, rule
@@ -29,8 +18,7 @@ EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
 x: Final = Capture("x")
 
-ALL: Final = (Sum, Prod, Mean, Var, Max, Min, AllTrue, AnyTrue, LogSumExp)
-CHOOSING: Final = (Max, Min, AllTrue, AnyTrue)
+ALL: Final = tuple([op for op in reduction.REDUCTIONS if issubclass(op, Reduction)])
 FOLDING: Final = (Sum, Prod)
 
 

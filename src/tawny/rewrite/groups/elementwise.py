@@ -13,7 +13,7 @@ from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type
 from tawny.ops.body import FOLDS, Body, BodyStep
 from tawny.ops.fusion import Group, expand_group
-from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
+from tawny.ops.reduction import CHOOSING, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of, with_inputs
 from tawny.rewrite.groups.choice import GroupChoice, choose_groups
 from tawny.rewrite.groups.tables import FREE, VIEW
@@ -77,13 +77,9 @@ group_elementwise: Final = grouping_pass()
 def _rounds(body: Body) -> bool:
     """Whether a group adds or multiplies numbers whose order matters."""
     return any(
-        isinstance(s.op, Reduction) and not isinstance(s.op, _CHOOSING) and s.dtype.kind in "fc"
+        isinstance(s.op, Reduction) and not isinstance(s.op, CHOOSING) and s.dtype.kind in "fc"
         for s in body.steps
     )
-
-
-_CHOOSING: Final = (Max, Min, AllTrue, AnyTrue)
-"""Reductions that give the same in any order."""
 
 
 def _without_sums(should_group: Callable[[Body], bool] | None) -> Callable[[Body], bool]:

@@ -16,7 +16,7 @@ from typing import Final
 from tawny.node import Node, make, source_scope
 from tawny.op import Elementwise, Op
 from tawny.ops.body import FOLDS, Body, BodyStep, nonunit
-from tawny.ops.creation import Arange, Cast, Eye, Linspace
+from tawny.ops.creation import SOURCES, Cast
 from tawny.ops.fusion import Group
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import BroadcastTo, Reshape, Roll
@@ -29,10 +29,7 @@ GROUP_READS: Final = RuleInfo(
     "group_reads", Kind.EXACT, "group(roll(x), arange(n)) = group(x), which rolls and counts"
 )
 
-SOURCES: Final[frozenset[type[Op]]] = frozenset({Arange, Linspace, Eye})
-"""Ops whose elements follow from their indices."""
-
-INLINE_OPS: Final[frozenset[type[Op]]] = SOURCES | {Roll}
+INLINE_OPS: Final[frozenset[type[Op]]] = frozenset({*SOURCES, Roll})
 """Ops that a group can compute for each element it reads."""
 
 LONG_ROW: Final = 64

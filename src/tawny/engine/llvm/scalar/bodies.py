@@ -19,7 +19,6 @@ from tawny.engine.llvm.ir.builder import Function
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.coordinates import (
     COUNTER,
-    SOURCES,
     canonical_source,
     emit_source,
     index_dtype,
@@ -29,7 +28,7 @@ from tawny.engine.llvm.scalar.expressions import emit_op, is_supported, loop_dty
 from tawny.engine.llvm.scalar.numbers import Number, lane_bytes
 from tawny.op import Elementwise, Op
 from tawny.ops.body import Body, BodyStep, nonunit
-from tawny.ops.creation import Cast
+from tawny.ops.creation import SOURCES, Cast
 from tawny.ops.movement import BroadcastTo, Copy, Reshape, Roll
 from tawny.shape import Shape
 

@@ -23,9 +23,6 @@ from tawny.shape import Shape, size
 
 Source = Arange | Linspace | Eye
 
-SOURCES: Final = (Arange, Linspace, Eye)
-"""Ops whose elements follow from their places."""
-
 COUNTER: Final = -1
 """Stands for an operand: the numbers of places along an axis."""
 

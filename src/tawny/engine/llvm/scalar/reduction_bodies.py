@@ -28,7 +28,6 @@ from tawny.engine.llvm.scalar.bodies import (
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.coordinates import (
     COUNTER,
-    SOURCES,
     Source,
     canonical_source,
     emit_source,
@@ -40,7 +39,7 @@ from tawny.engine.llvm.scalar.numbers import Number, Pair, constant, lane_bytes,
 from tawny.engine.llvm.scalar.reals import FUNCTIONS
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.body import FOLDS, Body, BodyStep, folded_axes, nonunit
-from tawny.ops.creation import Cast
+from tawny.ops.creation import SOURCES, Cast
 from tawny.ops.movement import BroadcastTo, Copy, Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,
