@@ -1,4 +1,4 @@
-"""Movement, joining and repeating as blocks of elements that are copied, whatever the engine."""
+"""Movement, joining and repeating as blocks of elements that are copied, or added up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Final, NamedTuple
 
 from tawny.engine.layout import Memory, contiguous
 from tawny.op import Op
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.differentiation import Again
 from tawny.ops.indexing import Pad
 from tawny.ops.joining import Concat, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
-from tawny.ops.pooling import Upsampling
+from tawny.ops.pooling import Upsampling, UpsamplingGradient
+from tawny.ops.reduction import Sum
 from tawny.shape import Shape
 
 COPIED: Final = (Again, Concat, Pad, Repeat, Reshape, Roll, Tile, Upsampling)
@@ -115,3 +117,14 @@ def _spread(axes: Sequence[tuple[tuple[int, int], tuple[int, int]]], result: Mem
     sizes: Shape = tuple([n for pair, _ in axes for n in pair])
     strides = tuple([s for _, pair in axes for s in pair])
     return CopyBlock(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
+
+
+def block_sums(op: UpsamplingGradient, given: Memory) -> tuple[Memory, Body]:
+    """Operand 0 with each axis as two, the blocks and inside a block, and the body that adds."""
+    axes = list(zip(given.shape, given.strides, (1, *op.factors, 1), strict=True))
+    sizes = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
+    strides = tuple([s for _, step, factor in axes for s in (step * factor, step)])
+    total = Sum(tuple(range(1, len(sizes), 2)), keepdims=False, dtype=given.dtype)
+    step = BodyStep(total, (0,), sizes[::2], given.dtype)
+    body = Body.of(((sizes, given.dtype),), (step,), (1,))
+    return Memory(sizes, strides, given.dtype), body

@@ -7,7 +7,7 @@ sizes and strides are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -159,12 +159,3 @@ def grid_kernel(module: Module, name: str, places: int, numbers: int) -> Generat
     arguments |= {f"n{i}": I64 for i in range(numbers)}
     with module.function(name, arguments, kernel=True) as f:
         yield ThreadGrid(f, places)
-
-
-def coordinates(number: Value, sizes: Sequence[Value]) -> list[Value]:
-    """The places along some axes of what has a number in their space, the last running fastest."""
-    out: list[Value] = []
-    for size in reversed(sizes[1:]):
-        out.append(number.unsigned_rest(size))
-        number = number.unsigned_over(size)
-    return [number, *reversed(out)] if sizes else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny import dtype as dt
-from tawny.engine.blocks import COPIED, copy_blocks
+from tawny.engine.blocks import COPIED, block_sums, copy_blocks
 from tawny.engine.gpu.kernels.copies import copy_launches
 from tawny.engine.gpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.gpu.kernels.indexing import Indices, check_launch, gather_kernel, scatter_kernel
@@ -205,14 +205,10 @@ def upsampling_gradient(
     op: UpsamplingGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
 ) -> GpuKernel | None:
     """Each spatial axis twice, and the sum over every second one."""
-    (given,), (result,) = operands, results
-    axes = list(zip(given.shape, given.strides, (1, *op.factors, 1), strict=True))
-    shape = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
-    strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
-    blocks = DeviceArray(shape, strides, given.dtype)
-    total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
-    step = BodyStep(total, (0,), result.shape, result.dtype)
-    return reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+    (given,) = operands
+    blocks, body = block_sums(op, given)
+    array = DeviceArray(blocks.shape, blocks.strides, blocks.dtype)
+    return reduction_kernel(body, [array], results)
 
 
 # -------------------------------------------------------------------------- random numbers

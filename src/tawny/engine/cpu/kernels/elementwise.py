@@ -40,9 +40,10 @@ from tawny.engine.llvm.scalar.bodies import (
     ElementCode,
     ElementwiseLoop,
     Instruction,
-    Read,
     emit,
     lower_body,
+    shifts_of_reads,
+    strides_of_reads,
 )
 from tawny.engine.llvm.scalar.coordinates import COUNTER
 from tawny.engine.llvm.scalar.expressions import calls_of
@@ -127,10 +128,7 @@ def elementwise_kernel(
     if planned is None or not _fits_loops(planned):
         return None
     del results
-    strides = [
-        _over_space(planned, r, (1,) if r.operand == COUNTER else operands[r.operand].strides)
-        for r in planned.reads
-    ]
+    strides = strides_of_reads(planned, [m.strides for m in operands])
     plan = _plan_loop(planned, strides, len(operands))
     vectors = math.prod(planned.space) // register_lanes(planned.code)
     shared = vectors * _instructions(planned.code) > SHARED_WORK
@@ -144,15 +142,6 @@ def _fits_loops(loop: ElementwiseLoop) -> bool:
 
 
 # -------------------------------------------------------------------- planning
-
-
-def _over_space(loop: ElementwiseLoop, read: Read, numbers: Sequence[int]) -> Strides:
-    """Numbers for the axes of a read, such as its strides, along each axis of the space."""
-    out = [0] * len(loop.space)
-    for axis, number in zip(read.view, numbers, strict=True):
-        if axis is not None:
-            out[axis] = number
-    return tuple(out)
 
 
 def _plan_loop(loop: ElementwiseLoop, strides: Sequence[Strides], arity: int) -> LoopPlan:
@@ -203,7 +192,7 @@ def _rolled_axes(
     Neighbouring axes are one where all step over both alike and none is rolled along the inner.
     """
     space = loop.space
-    shifts = [_over_space(loop, r, r.shifts or [0] * len(r.view)) for r in loop.reads]
+    shifts = shifts_of_reads(loop)
     arrays = [*strides, contiguous_strides(space, 1)]
     parts, first = list[tuple[int, int]](), 0
     for axis in range(1, len(space)):

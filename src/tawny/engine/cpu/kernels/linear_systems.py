@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import F64, I32, I64, PTR, Function, Module, Type, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.expressions import emit_op
@@ -148,7 +149,7 @@ class _StackWriter:
 
     def go_to(self, number: Value) -> None:
         """Let the arrays begin with the matrix of a number."""
-        places = digits(number, [size for size, *_ in self.axes])
+        places = coordinates(number, [size for size, *_ in self.axes])
         self.bases = [
             self._matrix_address(base, places, array) for array, base in enumerate(self._bases)
         ]

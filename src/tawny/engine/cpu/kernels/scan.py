@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import PTR, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.casts import cast
@@ -117,7 +118,7 @@ class _ScanWriter:
         begin, end = worker_share(units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             source, result = self.source, self.result
-            places = digits(loop.index.unsigned_over(blocks), [n for n, _, _ in self.outer])
+            places = coordinates(loop.index.unsigned_over(blocks), [n for n, _, _ in self.outer])
             for place, (_, stride, step) in zip(places, self.outer, strict=True):
                 source = f.offset(source, place * stride)
                 result = f.offset(result, place * step)

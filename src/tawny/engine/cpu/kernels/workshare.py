@@ -68,12 +68,3 @@ def nest(
     with f.loop(begin, end, carried=carried) as loop:
         loop.carry(*nest(f, inner, loop.carried, body, [*indices, loop.index]))
     return loop.carried
-
-
-def digits(number: Value, sizes: Sequence[Value]) -> list[Value]:
-    """The places on axes of these sizes of the element with a number."""
-    places: list[Value] = []
-    for size in reversed(sizes[1:]):
-        places.append(number.unsigned_rest(size))
-        number = number.unsigned_over(size)
-    return [number, *reversed(places)] if sizes else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawny.dtype import BOOL, UINT8
+from tawny.engine.blocks import block_sums
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.correlate import correlate_kernel
 from tawny.engine.cpu.kernels.element import element_of
@@ -12,7 +13,6 @@ from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooli
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
 from tawny.engine.layout import Memory
 from tawny.node import Node
-from tawny.ops.body import Body, BodyStep
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,
@@ -22,7 +22,6 @@ from tawny.ops.pooling import (
     Pooling,
     UpsamplingGradient,
 )
-from tawny.ops.reduction import Sum
 from tawny.ops.series import Correlate
 from tawny.shape import Shape
 
@@ -108,14 +107,9 @@ def upsampling_gradient(
 ) -> Kernel | None:
     """Each spatial axis twice, and the sum over every second one."""
     assert isinstance(node.op, UpsamplingGradient)
-    (given,), (result,) = operands, results
-    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
-    shape = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
-    strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
-    blocks = Memory(shape, strides, given.dtype)
-    total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
-    step = BodyStep(total, (0,), result.shape, result.dtype)
-    folded = reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+    (given,) = operands
+    blocks, body = block_sums(node.op, given)
+    folded = reduction_kernel(body, [blocks], results)
     return None if folded is None else Kernel(*folded.kernel, after=folded.after)
 
 

@@ -25,10 +25,10 @@ from tawny.engine.gpu.launch import (
     KernelCode,
     Launch,
     ThreadGrid,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates, distance
 from tawny.engine.llvm.scalar.expressions import emit_op, primitive
 from tawny.engine.llvm.scalar.numbers import (
     Number,
@@ -317,7 +317,7 @@ class _ContractionWriter:
         """Whether there is an element of the left operand, and where it lies."""
         rows = coordinates(row, [axis[0] for axis in self.rows])
         depths = coordinates(depth, [axis[0] for axis in self.depth])
-        place = _steps(rows, [axis[1] for axis in self.rows]) + _steps(
+        place = distance(rows, [axis[1] for axis in self.rows]) + distance(
             depths, [axis[1] for axis in self.depth]
         )
         inside = (row < self.row_count) & (depth < self.depth_count)
@@ -333,7 +333,7 @@ class _ContractionWriter:
         """Where an element of the right operand lies."""
         columns = coordinates(column, [axis[0] for axis in self.columns])
         depths = coordinates(depth, [axis[0] for axis in self.depth])
-        return _steps(columns, [axis[1] for axis in self.columns]) + _steps(
+        return distance(columns, [axis[1] for axis in self.columns]) + distance(
             depths, [axis[2] for axis in self.depth]
         )
 
@@ -386,8 +386,8 @@ class _ContractionWriter:
                 with f.when((r < self.row_count) & (c < self.column_count)):
                     rows = coordinates(r, [axis[0] for axis in self.rows])
                     columns = coordinates(c, [axis[0] for axis in self.columns])
-                    place = _steps(rows, [axis[2] for axis in self.rows])
-                    place = place + _steps(columns, [axis[2] for axis in self.columns])
+                    place = distance(rows, [axis[2] for axis in self.rows])
+                    place = place + distance(columns, [axis[2] for axis in self.columns])
                     total = self._without_padding(totals[i * each + j], r, c)
                     ended = self._end(total, [*rows, *columns])
                     store_scalar(f, self.structure.dtype, ended, f.offset(self.c, place))
@@ -431,7 +431,7 @@ class _ContractionWriter:
             operands = [total]
             if has_operand:
                 base, (_, *steps) = next(read)
-                place = _steps(at, steps[len(self.stack) :])
+                place = distance(at, steps[len(self.stack) :])
                 operands.append(load_scalar(f, dtype, f.offset(base, place)))
             total = emit_op(f, op, (dtype,) * len(operands), operands)
         return total
@@ -455,12 +455,4 @@ def _product(f: Function, sizes: Sequence[Value]) -> Value:
     total = f.constant(I64, 1)
     for size in sizes:
         total = total * size
-    return total
-
-
-def _steps(places: Sequence[Value], steps: Sequence[Value]) -> Value:
-    """How far places along some axes are from the first."""
-    total = places[0] * steps[0]
-    for place, step in zip(places[1:], steps[1:], strict=True):
-        total = total + place * step
     return total

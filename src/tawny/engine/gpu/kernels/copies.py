@@ -12,10 +12,10 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I8, I16, I32, I64, Module, Type, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.shape import collapse_axes
 
 ELEMENTS: Final[dict[int, tuple[Type, int]]] = {

@@ -19,11 +19,19 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I32, Module, Value
-from tawny.engine.llvm.scalar.bodies import ElementCode, ElementwiseLoop, Read, emit, lower_body
+from tawny.engine.llvm.ir.places import coordinates, distance
+from tawny.engine.llvm.scalar.bodies import (
+    ElementCode,
+    ElementwiseLoop,
+    Read,
+    emit,
+    lower_body,
+    shifts_of_reads,
+    strides_of_reads,
+)
 from tawny.engine.llvm.scalar.coordinates import COUNTER
 from tawny.engine.llvm.scalar.numbers import Number, compute_type, load_scalar, store_scalar
 from tawny.ops.body import Body
@@ -112,25 +120,13 @@ def _axes(
     loop: ElementwiseLoop, operands: Sequence[DeviceArray]
 ) -> tuple[Shape, list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Sizes of the space, and strides and shifts of each read along them."""
-    strides = [
-        over_space(loop, r, (1,) if r.operand == COUNTER else operands[r.operand].strides)
-        for r in loop.reads
-    ]
-    shifts = [over_space(loop, r, r.shifts or (0,) * len(r.view)) for r in loop.reads]
+    strides = strides_of_reads(loop, [m.strides for m in operands])
+    shifts = shifts_of_reads(loop)
     if any(any(s) for s in shifts):
         return loop.space or (1,), [m or (0,) for m in strides], [s or (0,) for s in shifts]
     own = contiguous_strides(loop.space, 1)
     sizes, moves = collapse_axes(loop.space, [*strides, own])
     return sizes, moves[:-1], [(0,) * len(sizes) for _ in strides]
-
-
-def over_space(loop: ElementwiseLoop, read: Read, numbers: Sequence[int]) -> tuple[int, ...]:
-    """Numbers for the axes of a read, such as its strides, along each axis of the space."""
-    out = [0] * len(loop.space)
-    for axis, number in zip(read.view, numbers, strict=True):
-        if axis is not None:
-            out[axis] = number
-    return tuple(out)
 
 
 # ------------------------------------------------------------------------ writing
@@ -202,7 +198,7 @@ def _compute_place(grid: ThreadGrid, structure: MapStructure, number: Value) -> 
             turns = [next(left) for _ in at]
             where = [_place_before_roll(grid, *turn) for turn in zip(at, turns, sizes, strict=True)]
         if access is Access.COUNTED:
-            place = _sum_products(where, moves)
+            place = distance(where, moves)
             kind = compute_type(dtype)
             values.append(f.convert("trunc", place, kind) if kind == I32 else place)
             continue
@@ -210,7 +206,7 @@ def _compute_place(grid: ThreadGrid, structure: MapStructure, number: Value) -> 
         if access is Access.FLAT:
             base = f.offset(base, number * dtype.itemsize)
         elif access is not Access.ONE:
-            base = f.offset(base, _sum_products(where, moves))
+            base = f.offset(base, distance(where, moves))
         values.append(load_scalar(f, dtype, base))
     for value, result in zip(emit(f, code, values), code.results, strict=True):
         dtype = code.dtype(result)
@@ -220,10 +216,3 @@ def _compute_place(grid: ThreadGrid, structure: MapStructure, number: Value) -> 
 def _place_before_roll(grid: ThreadGrid, place: Value, shift: Value, size: Value) -> Value:
     """The place along an axis whose element a roll moves here."""
     return grid.f.select(place < shift, place - shift + size, place - shift)
-
-
-def _sum_products(places: Sequence[Value], steps: Sequence[Value]) -> Value:
-    total = places[0] * steps[0]
-    for place, step in zip(places[1:], steps[1:], strict=True):
-        total = total + place * step
-    return total

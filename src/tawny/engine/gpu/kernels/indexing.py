@@ -22,10 +22,10 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I1, I64, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
 from tawny.engine.llvm.scalar.numbers import load_scalar, store_scalar
 from tawny.op import Elementwise

@@ -16,10 +16,10 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I1, I64, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.scalar.expressions import primitive
 from tawny.engine.llvm.scalar.numbers import compute_type, constant, load_scalar, real, store_scalar
 from tawny.ops.pooling import Pooling

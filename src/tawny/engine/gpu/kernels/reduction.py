@@ -20,11 +20,11 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I32, I64, Module, Value
-from tawny.engine.llvm.scalar.bodies import Read, View
+from tawny.engine.llvm.ir.places import coordinates
+from tawny.engine.llvm.scalar.bodies import Read, over_space
 from tawny.engine.llvm.scalar.coordinates import COUNTER
 from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold
 from tawny.engine.llvm.scalar.numbers import (
@@ -134,15 +134,6 @@ def reduction_kernel(
 def _strides(read: Read, operands: Sequence[DeviceArray]) -> Sequence[int]:
     """The strides of a read along the axes of its view; those of a counter number the elements."""
     return (1,) if read.operand == COUNTER else operands[read.operand].strides
-
-
-def over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Strides along each axis of the space."""
-    out = [0] * rank
-    for axis, stride in zip(view, strides, strict=True):
-        if axis is not None:
-            out[axis] = stride
-    return tuple(out)
 
 
 def _collapse(

@@ -13,10 +13,10 @@ from tawny.engine.gpu.launch import (
     KernelCode,
     Launch,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I64, Module
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
 from tawny.engine.llvm.scalar.numbers import (

@@ -22,10 +22,10 @@ from tawny.engine.gpu.launch import (
     Launch,
     ThreadGrid,
     blocks_for,
-    coordinates,
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import I32, I64, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.scalar.expressions import primitive
 from tawny.engine.llvm.scalar.numbers import Number, Pair, load_scalar, real
 from tawny.scalar import Prim

@@ -141,6 +141,32 @@ def whole_view(shape: Shape) -> View:
     return tuple([None if n == 1 else next(axes) for n in shape])
 
 
+def over_space(view: View, numbers: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Numbers for the axes of a view, such as its strides, along each axis of the space."""
+    out = [0] * rank
+    for axis, number in zip(view, numbers, strict=True):
+        if axis is not None:
+            out[axis] = number
+    return tuple(out)
+
+
+def strides_of_reads(
+    loop: ElementwiseLoop, strides: Sequence[Sequence[int]]
+) -> list[tuple[int, ...]]:
+    """The strides of each read along the axes of the space, given those of the operands."""
+    rank, counter = len(loop.space), (1,)
+    return [
+        over_space(r.view, counter if r.operand == COUNTER else strides[r.operand], rank)
+        for r in loop.reads
+    ]
+
+
+def shifts_of_reads(loop: ElementwiseLoop) -> list[tuple[int, ...]]:
+    """How far each read is rolled along the axes of the space."""
+    rank = len(loop.space)
+    return [over_space(r.view, r.shifts or (0,) * len(r.view), rank) for r in loop.reads]
+
+
 def _dependencies(body: Body, results: Sequence[Read]) -> list[Read]:
     """All that must be read or computed, operands first, each step after its inputs."""
     first, seen, stack = len(body.operands), set(results), list(results)

@@ -19,7 +19,7 @@ from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel, KernelS
 from tawny.engine.cpu.kernels.reduction.code import ReductionLayout
 from tawny.engine.cpu.kernels.reduction.rows import reduction_library, stages
 from tawny.engine.llvm.runtime.host import host
-from tawny.engine.llvm.scalar.bodies import Read, View
+from tawny.engine.llvm.scalar.bodies import Read, over_space
 from tawny.engine.llvm.scalar.coordinates import COUNTER
 from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold
 from tawny.engine.llvm.scalar.reduction_bodies import (
@@ -81,15 +81,6 @@ def reduction_kernel(
 
 
 # -------------------------------------------------------------------- planning
-
-
-def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Strides along each axis of the space."""
-    out = [0] * rank
-    for axis, stride in zip(view, strides, strict=True):
-        if axis is not None:
-            out[axis] = stride
-    return tuple(out)
 
 
 def _numbering(found: StagedBody) -> tuple[int, ...]:
@@ -184,10 +175,10 @@ def _moves(
             moves.append(_numbering(found))
             items.append(1)
         else:
-            moves.append(_over_space(read.view, operands[read.operand].strides, rank))
+            moves.append(over_space(read.view, operands[read.operand].strides, rank))
             items.append(found.dtypes[i].itemsize)
     for (item, view), array in zip(found.results, results, strict=True):
-        moves.append(_over_space(view, array.strides, rank))
+        moves.append(over_space(view, array.strides, rank))
         items.append(found.dtypes[item].itemsize)
     return moves, items
 

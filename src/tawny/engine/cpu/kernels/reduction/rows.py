@@ -11,8 +11,9 @@ from tawny.engine.cpu.kernels.reduction.code import (
     RowValues,
 )
 from tawny.engine.cpu.kernels.reduction.sweep import RowSweep, SweepPlan
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold, load_slot, spread, store_slot
 from tawny.engine.llvm.scalar.numbers import Number, flatten, load_scalar, store_scalar, unflatten
@@ -125,7 +126,7 @@ class _ReductionWriter:
             counts = [
                 self.arrays.count(self.arrays.length - first, k) for k in range(self.layout.unroll)
             ]
-        places = digits(number, self.arrays.outer)
+        places = coordinates(number, self.arrays.outer)
         bases = self.arrays.offset_bases(self.arrays.bases, places, self.arrays.outer_steps)
         if first is not None:
             bases = [f.offset(b, first * s) for b, s in zip(bases, self.arrays.steps, strict=True)]

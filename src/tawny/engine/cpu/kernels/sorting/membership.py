@@ -13,8 +13,9 @@ from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I1, I8, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.casts import cast
@@ -129,7 +130,7 @@ class _MembershipWriter:
     def _element(self, base: Value, dtype: DType, index: Value, number: int) -> Number:
         """An element of an operand as it is compared."""
         f, (sizes, moves) = self.f, self.walks[number]
-        for place, move in zip(digits(index, sizes), moves, strict=True):
+        for place, move in zip(coordinates(index, sizes), moves, strict=True):
             base = f.offset(base, place * move)
         return cast(f, load_scalar(f, dtype, base), dtype, self.variant.common)
 

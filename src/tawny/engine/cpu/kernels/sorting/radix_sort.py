@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 
 from tawny.dtype import DType, real_dtype
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import is_nan_bits, unsigned_key
 from tawny.pages import LINE
@@ -132,7 +133,7 @@ def _rows(f: Function, variant: _RadixSortVariant) -> None:
         begin, end = worker_share(rows, worker, workers)
         with f.loop(begin, end) as loop:
             source, result = f.offset(given, start), made
-            places = digits(loop.index, [n for n, _, _ in outer])
+            places = coordinates(loop.index, [n for n, _, _ in outer])
             for place, (_, along, by) in zip(places, outer, strict=True):
                 source = f.offset(source, place * along)
                 result = f.offset(result, place * by)

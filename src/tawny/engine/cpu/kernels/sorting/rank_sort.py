@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import signed_key
@@ -96,7 +97,7 @@ class _RankSortWriter:
         begin, end = worker_share(units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             source, result = self.source, self.result
-            places = digits(loop.index, [n for n, _, _ in self.outer]) if self.outer else []
+            places = coordinates(loop.index, [n for n, _, _ in self.outer]) if self.outer else []
             for place, (_, stride, step) in zip(places, self.outer, strict=True):
                 source = f.offset(source, place * stride)
                 result = f.offset(result, place * step)

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import primitive
@@ -107,7 +108,7 @@ class _SearchWriter:
         begin, end = worker_share(self.count, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             address = self.wanted
-            for place, move in zip(digits(loop.index, self.sizes), self.moves, strict=True):
+            for place, move in zip(coordinates(loop.index, self.sizes), self.moves, strict=True):
                 address = f.offset(address, place * move)
             value = real(cast(f, load_scalar(f, code.wanted, address), code.wanted, code.common))
             f.store(self._place(value, falls), f.element(self.result, loop.index, I64), 8)
