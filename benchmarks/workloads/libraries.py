@@ -67,11 +67,11 @@ def _leaves(result: Any) -> list[np.ndarray]:
 
 
 def tawny(workload: Workload) -> Ready:
-    """A program, its inputs read and its outputs seen where they lie."""
+    """A program of inputs that all change, which lie where they are, as its outputs do."""
     data = workload.data()
     start = time.perf_counter()
     graph, state = _tawny_graph(workload, data)
-    program = graph.compile(threads=THREADS)
+    program = graph.compile(threads=THREADS, incremental=False)
     seconds = time.perf_counter() - start
     program.set(state)
     program.set(data, bind=True)

@@ -114,6 +114,11 @@ class BindableArray(NamedTuple):
     range: MemoryRange
 
 
+DirectRun = Callable[[Sequence[Value], int], list[Value]]
+"""Runs some steps for values of their variables' shapes and dtypes, and a number of the run; gives
+copies of the results."""
+
+
 class Executable(Protocol):
     """A task made runnable: it holds all memory, that of the variables too.
 
@@ -165,6 +170,15 @@ class Executable(Protocol):
         """Run the positions and update, over and over; how often: once at least, `most` at most.
 
         The numbers of the runs count on from `draw`.
+        """
+        ...
+
+    def direct_run(
+        self, variables: Sequence[int], positions: Sequence[int], nodes: Sequence[Node]
+    ) -> DirectRun | None:
+        """A function that does what `write`, `advance` once and `read` do, if there is one.
+
+        It is right until one of the variables moves.
         """
         ...
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
-from tawny.engine.protocol import BindableArray, MemoryRange, Task
+from tawny.engine.protocol import BindableArray, DirectRun, MemoryRange, Task
 from tawny.engine.reference import compute
 from tawny.node import Node, Part, Value
 from tawny.pages import empty_aligned
@@ -119,6 +119,12 @@ class HostMemory(Unique):
                 value = self.value(node)
             copies.append(value.copy())
         return copies
+
+    def direct_run(
+        self, variables: Sequence[int], positions: Sequence[int], nodes: Sequence[Node]
+    ) -> DirectRun | None:
+        """None: there is no shorter way."""
+        return None
 
     def view(self, node: Node) -> Value:
         """The value of a variable or a kept node where it lies, through a view for reading."""
