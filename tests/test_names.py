@@ -157,6 +157,17 @@ def test_docstrings_stand_for_themselves() -> None:
     assert not bad, "\n".join(bad)
 
 
+def test_docstrings_of_classes_name_the_thing() -> None:
+    bad = [
+        f"{where(path, node)}: {text.splitlines()[0]}"
+        for path, tree in modules().items()
+        for node in definitions(tree)
+        if isinstance(node, ast.ClassDef) and (text := ast.get_docstring(node))
+        if re.match(r"(What|How|Where|Which|When|Why)\b", text)
+    ]
+    assert not bad, "\n".join(bad)
+
+
 def identifiers() -> set[str]:
     """Every name that the source uses or defines."""
     found: set[str] = set(dir(builtins))

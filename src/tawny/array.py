@@ -661,7 +661,7 @@ def lift_each(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
 
 
 class Weak(enum.Enum):
-    """What a Python number becomes beside arrays, for an op."""
+    """The dtype that a Python number takes beside arrays, for an op."""
 
     ADAPTS = "a number of the arrays' dtype; an integer must fit it"
     COMPARES = "a number of the arrays' dtype, or one wide enough to compare exactly"

@@ -18,7 +18,7 @@ WORD: Final = 2**63 - 1
 
 
 class Bounds(NamedTuple):
-    """What all integers in an attribute are: `least` or more, and less than `below`.
+    """The bounds of all integers in an attribute: `least` or more, and less than `below`.
 
     None where no machine word has to hold them.
     """

@@ -30,7 +30,7 @@ COMPLEX128: Final[DType] = np.dtype("complex128")
 
 
 class Category(enum.Enum):
-    """What kind of number a dtype holds; the words used in error messages."""
+    """The kind of number a dtype holds; the words used in error messages."""
 
     BOOLEAN = "boolean"
     SIGNED = "signed integer"

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class PerformanceWarning(UserWarning):
-    """What is computed is right, but takes more time or memory than it need; says what to do."""
+    """A result is right, but takes more time or memory than it need; the text says what to do."""
 
 
 def with_location(message: str) -> str:

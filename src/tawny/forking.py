@@ -115,7 +115,7 @@ class ForkBarrier:
 
 
 class _Depth(threading.local):
-    """How often a thread has entered."""
+    """For each thread, how often it has entered."""
 
     depth = 0
 

@@ -71,7 +71,7 @@ def _replace(array: Any, value: Any) -> None:
 
 
 class Methods:  # noqa: PLW1641  (Array hashes by identity)
-    """What `Array` offers beyond its own facts."""
+    """The operators and methods of `Array`."""
 
     __slots__ = ()
 

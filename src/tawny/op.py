@@ -85,7 +85,7 @@ def sum_costs(costs: Iterable[Cost]) -> Cost:
 
 
 class ViewStrides(NamedTuple):
-    """Where the elements of a view lie in the memory of operand 0, counted in its elements."""
+    """The places of a view's elements in the memory of operand 0, counted in its elements."""
 
     first: int
     strides: tuple[int, ...]
@@ -130,7 +130,7 @@ class Trait(enum.Flag):
 
 
 class Overwrites(enum.Enum):
-    """Which dying operands' memory the result may be written into."""
+    """The dying operands whose memory the result may be written into."""
 
     NONE = "none"
     SAME_SIZE = "every operand of the result's shape and item size"
@@ -138,7 +138,7 @@ class Overwrites(enum.Enum):
 
 
 class Gradient(enum.Enum):
-    """How an op is differentiated; a row of the elementwise table may give scalar rules instead."""
+    """The way an op is differentiated; rows of the elementwise table may give rules instead."""
 
     DERIVED = "derived from the scalar expression"
     LINEAR = "linear in all floating-point operands together: a tangent goes through the op itself"
@@ -163,7 +163,7 @@ A tangent goes by the same rule, since the derivative is a factor: see
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where operands are sampled: an interval."""
+    """The interval in which operands are sampled."""
 
     low: float = -8.0
     high: float = 8.0
@@ -260,7 +260,7 @@ real_truth: Final = DTypeRule("bool", FLOAT_LOOPS, _bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is declared about an op, whatever its attributes."""
+    """The facts that are declared of an op, whatever its attributes."""
 
     name: str
     doc: str

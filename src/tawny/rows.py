@@ -42,7 +42,7 @@ def broadcast_rows(given: Shape, shape: Shape, rows: Rows) -> Rows | None:
 
 
 class RowSlice(NamedTuple):
-    """How some rows of a result are computed: see `Op.slice_rows`."""
+    """A computation of some rows of a result: see `Op.slice_rows`."""
 
     op: Op
     reads: tuple[Rows | None, ...]

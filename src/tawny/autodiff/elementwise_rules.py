@@ -28,7 +28,7 @@ ROOT_PI: Final = math.sqrt(math.pi)
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """How a cotangent is multiplied and divided; the rules that ops declare use it as well."""
+    """The arithmetic of cotangents, in rules that ops declare too."""
 
     zero_safe: bool
 

@@ -19,7 +19,7 @@ from tawny.engine.protocol import engine_named
 
 @dataclass(frozen=True)
 class BenchRow:
-    """What was measured of one network; times in seconds for one evaluation.
+    """The measurements of one network; times in seconds for one evaluation.
 
     `eager_bytes` and `graph_bytes` are what an evaluation adds to the memory of a process that
     holds the weights; `held_bytes` is that of an eager evaluation that keeps each layer's result to

@@ -30,7 +30,7 @@ BATCH: Final = 100
 
 
 class ReportRow(NamedTuple):
-    """What the report measured of a program: seconds and megabytes, without and with the graph."""
+    """The report's figures for a program: seconds and megabytes, without and with the graph."""
 
     eager_s: float
     build_s: float

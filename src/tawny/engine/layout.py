@@ -18,7 +18,7 @@ MOST_CONTIGUOUS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
+    """The layout of an operand or result in memory: strides in bytes, 0 along repeated axes."""
 
     shape: Shape
     strides: tuple[int, ...]

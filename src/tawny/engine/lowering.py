@@ -20,7 +20,7 @@ from tawny.shape import size, splits
 
 
 class MachineModel(NamedTuple):
-    """What planning assumes of the machine that runs a program: places and a roofline."""
+    """The machine that plans are made for: alignment and a roofline."""
 
     alignment: int
     """Bytes: every place in the arena is a multiple of them."""
@@ -269,7 +269,7 @@ def overwrites(node: Node) -> Sequence[tuple[int, int]]:
 
 
 class _OpProfile(NamedTuple):
-    """What planning needs to know of an op on operands of some types."""
+    """The facts that planning needs of an op on operands of some types."""
 
     cost: Cost
     overwrites: Sequence[tuple[int, int]]

@@ -95,7 +95,7 @@ class Device(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """What a machine does at best, as code that does nothing else shows."""
+    """The rates of a machine at best, as code that does nothing else shows."""
 
     flops32: float
     """Operations a second of multiply-adds of float32 numbers in registers; each is two."""

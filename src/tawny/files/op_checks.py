@@ -16,7 +16,7 @@ from tawny.op import Elementwise, Op, Type
 
 
 class MalformedError(ValueError):
-    """What cannot be written or read, without its place in the graph or file."""
+    """Something cannot be written or read; its place in the graph or file is not known here."""
 
 
 def check_op(op: Op, types: Sequence[Type]) -> None:

@@ -65,7 +65,7 @@ _CODE_OF: Final = {d: code for code, d in _CODES.items() if code not in ("C64", 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """The contents of a file."""
 
     arrays: dict[str, Value]
     text: dict[str, str]

@@ -27,7 +27,7 @@ class Statement(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """What a value is computed from."""
+    """The formula of a value: inputs, named parts, the result."""
 
     inputs: list[tuple[str, Node]]
     """Variables, and constants too large to be written, by name."""

@@ -54,7 +54,7 @@ MAX_THREADS: Final = 1024
 
 @final
 class Graph(Unique):
-    """What is computed from what: variables in, arrays out, and what variables become after a run.
+    """A computation: variables in, arrays out, and the values that variables take after a run.
 
     - `inputs`: the variables whose values are given from outside, in the order of a call.
     - `outputs`: an array, or a nested structure of tuples, lists, dicts and dataclasses of

@@ -72,7 +72,7 @@ def _copy_of(node: Node) -> Node:
 
 @final
 class UpdateAnalysis:
-    """Which updates of a graph may be computed in their variables' memory, schedule by schedule."""
+    """Finds which updates may be computed in their variables' memory, schedule by schedule."""
 
     def __init__(
         self, updates: Sequence[tuple[Node, Node]], lowered: LoweredGraph, known: Dependence

@@ -409,7 +409,7 @@ def _output(x: Any, name: str) -> Array | None:
 
 
 class Decorator(Protocol):
-    """What makes a function a program."""
+    """A decorator that makes a function a program."""
 
     def __call__(self, function: Callable[P, R], /) -> JitFunction[P, R]: ...
 

@@ -15,7 +15,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class LoweredCall(NamedTuple):
-    """What a call would run, without running it."""
+    """A call's program, which is not run."""
 
     program: Program
 
@@ -31,7 +31,7 @@ class LoweredCall(NamedTuple):
 
 
 class JitMethod(Protocol[Q, R_co]):
-    """What a jitted function has, but for the object whose method it is."""
+    """A jitted function, without the object whose method it is."""
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> R_co: ...
     def lower(self, /, *args: Q.args, **kwargs: Q.kwargs) -> LoweredCall:

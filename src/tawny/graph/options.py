@@ -8,7 +8,7 @@ from tawny.graph.plan_choice import Planning
 
 
 class CompileOptions(NamedTuple):
-    """What `Graph.compile` was asked for, by the names of its arguments."""
+    """The options of `Graph.compile`, by the names of its arguments."""
 
     engine: str = "cpu"
     memory: str | float | None = None

@@ -57,7 +57,7 @@ RULES: Final = (*rules_of(PASSES), PRODUCT_GROUP, GROUP_READS, BANDS)
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """What is to be compiled, and how."""
+    """A request to compile: the graph, and all options."""
 
     variables: tuple[Node, ...]
     targets: tuple[Node, ...]
@@ -75,7 +75,7 @@ class CompileRequest:
 @final
 @dataclass
 class CompileState:
-    """What the stages hand on."""
+    """The state of one compilation, which every stage changes."""
 
     request: CompileRequest
     flow: Flow

@@ -87,7 +87,7 @@ class TimelinePoint(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Plan(Unique):
-    """Where every value of a run lies; made before anything is allocated, and followed exactly.
+    """The place of every value of a run; made before anything is allocated, and followed exactly.
 
     Plans come from `Graph.plan` and `Program.plan`; printed, one is a table of the steps.
     Inputs, constants and bound arrays lie outside: the plan is of what the run computes.

@@ -54,7 +54,7 @@ class DirectCall(NamedTuple):
 
 @final
 class Run(Unique):
-    """What one run did."""
+    """A record of one run."""
 
     def __init__(self, compiled: Compilation, nodes: frozenset[Node], seconds: float) -> None:
         self._compiled = compiled

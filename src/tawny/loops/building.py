@@ -25,7 +25,7 @@ MOST_INSIDE: Final = 16
 
 @final
 class Inside:
-    """Which draws, and calls of functions with effects, are part of each step."""
+    """The draws, and calls of functions with effects, that are part of each step."""
 
     def __init__(self, since: int, impure: Iterable[Node] | None = None) -> None:
         """Impure nodes made since a serial or, where they are given, certain ones."""
@@ -53,7 +53,7 @@ class LoopStep(NamedTuple):
 
 
 class LoopResults(NamedTuple):
-    """What a loop gives: the last values of the carries, and the rows of all steps, stacked."""
+    """The results of a loop: the last values of the carries, and the rows of all steps, stacked."""
 
     carries: list[Node]
     rows: list[Node]

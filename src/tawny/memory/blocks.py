@@ -25,7 +25,7 @@ from tawny.memory.problem import PlanStep, Problem
 
 
 class BlockOrigin(Enum):
-    """How a value came by its block."""
+    """The way in which a value came by its block."""
 
     KEPT = "own"
     """A new block that is never shared."""
@@ -54,7 +54,7 @@ class BlockChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """Which block each value lives in, and how large the blocks are."""
+    """The block of each value, and the sizes of the blocks."""
 
     problem: Problem
     order: tuple[int, ...]

@@ -44,7 +44,7 @@ LARGEST_SEARCHED = 1200
 
 @dataclass(frozen=True)
 class ArenaLayout:
-    """Where every value of a schedule lives in one arena."""
+    """The places of all values of a schedule in one arena."""
 
     schedule: Schedule
     placement: Placement

@@ -116,7 +116,7 @@ def live_bytes(length: int, storages: Sequence[Storage]) -> tuple[int, ...]:
 
 
 class InstanceLifetimes(NamedTuple):
-    """Which instances a sequence reads and makes, before anything is written in place."""
+    """The instances that a sequence reads and makes, before anything is written in place."""
 
     reads: list[tuple[int, ...]]
     writes: list[tuple[int, ...]]

@@ -22,7 +22,7 @@ EXPANSION: Final = 4
 
 @dataclass(frozen=True)
 class ResNetForm:
-    """Where published versions of the same network differ."""
+    """The choices in which published versions of the same network differ."""
 
     early: bool
     """Whether a block's stride is on its first convolution, as in the paper, or on its 3 x 3."""

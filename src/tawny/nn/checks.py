@@ -94,7 +94,7 @@ class InputChecks(Holder):
 
 @dataclass(frozen=True)
 class TargetCheck(ABC):
-    """What the values of a loss's targets must be."""
+    """A check of the values of a loss's targets."""
 
     op: str
     """The name of the loss."""

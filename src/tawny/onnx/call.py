@@ -43,7 +43,7 @@ class UnknownValueError(ValueError):
 
 
 class GraphRunner(Protocol):
-    """What runs the graphs that some operators have as attributes."""
+    """Runs the graphs that some operators have as attributes."""
 
     def __call__(
         self, graph: GraphRecord, arguments: Sequence[FlowValue], /

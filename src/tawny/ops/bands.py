@@ -23,7 +23,7 @@ MOST_BODIES: Final = 1024
 
 
 class Bands(Op, name="bands", saved=False, arity=None, gradient=Gradient.NONE):
-    """What a body computes, `height` rows of its result with fewest rows at a time.
+    """A body computed in bands: `height` rows of its result with fewest rows at a time.
 
     A result that is written over an operand lags behind by a band: it is written once no later band
     reads there.

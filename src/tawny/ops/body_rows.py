@@ -40,7 +40,7 @@ def band(body: Body, rows: Sequence[Rows], *, views: bool = True) -> Band | None
 
 
 class _NeededRows:
-    """Which rows of each value of a body are needed."""
+    """The rows of each value of a body that are needed."""
 
     def __init__(self, body: Body) -> None:
         self._body = body

@@ -135,7 +135,7 @@ def is_group(body: Body) -> bool:
 
 
 class Activation(enum.Enum):
-    """What is applied last: nothing, or the elementwise op of this name."""
+    """The last op of an epilogue: nothing, or the elementwise op of this name."""
 
     NONE = ""
     RELU = "relu"

@@ -32,7 +32,7 @@ from tawny.shape import Shape, as_shape, broadcast, normalise_axis
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a key selects from an array; axes count after its new axes are put in."""
+    """The selection that a key makes from an array; axes count after its new axes are put in."""
 
     expanded: Shape
     """The array's shape with its new axes, which have size 1."""

@@ -70,7 +70,7 @@ class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"
 class SearchSorted(
     Op, name="searchsorted", arity=2, gradient=Gradient.ZERO, oracle="numpy.searchsorted"
 ):
-    """Where in the sorted operand 0 each element of operand 1 belongs.
+    """For each element of operand 1, where it belongs in the sorted operand 0.
 
     Before its equals, or behind them if `right`.
     """
@@ -166,7 +166,7 @@ class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"
 
 
 class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.LINEAR):
-    """How often each of the first `length` integers occurs, or the sum of its weights."""
+    """For each of the first `length` integers, how often it occurs, or the sum of its weights."""
 
     length: Natural
 

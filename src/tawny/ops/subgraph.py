@@ -15,7 +15,7 @@ MOST_COMPARED_BYTES: Final = 4096
 
 @final
 class Subgraph:
-    """What nodes are made of some variables, its own arguments, whatever takes their place.
+    """A function of nodes: results made of variables that are its own arguments.
 
     Equal are those that compute the same in the same way.
     """

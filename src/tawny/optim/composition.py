@@ -33,7 +33,7 @@ from tawny.tree import leaf_paths, leaves, map_leaves, map_together, unflatten
 
 
 class RateInputs(NamedTuple):
-    """What a rate knows about one array of parameters in one step."""
+    """The facts that a rate knows about one array of parameters in one step."""
 
     weight: Array
     slope: Array
@@ -46,7 +46,7 @@ class RateInputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """What an optimiser is composed of."""
+    """The parts that an optimiser is composed of."""
 
     rate: Rate
     gradient: Direction
@@ -166,7 +166,7 @@ class Steps(ABC):
 
 @dataclass(frozen=True)
 class Rate(Steps):
-    """How far to go along a direction; alone, an optimiser with plain gradients."""
+    """The length of a step along a direction; alone, an optimiser with plain gradients."""
 
     def parts(self) -> Parts:
         return Parts(self, GD())

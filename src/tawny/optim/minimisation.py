@@ -30,7 +30,7 @@ from tawny.tree import leaves, map_leaves, map_together, unflatten
 
 @dataclass(frozen=True)
 class Result:
-    """Where the search ended."""
+    """The end of a search: the best value, and where it is."""
 
     x: Any
     """The parameters, in the structure they came in."""

@@ -91,7 +91,7 @@ class ClipNorm(Clipping):
 
 @dataclass(frozen=True)
 class Inertia(ABC):
-    """How a step depends on the velocity, the decaying sum of the changes before."""
+    """The way a step depends on the velocity, the decaying sum of the changes before."""
 
     factor: float = 0.9
 

@@ -144,7 +144,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class StrategyCost:
-    """What a strategy costs."""
+    """The cost of a strategy."""
 
     space: int
     """The most weight on the graph at once; the most pebbles, where each weighs 1."""

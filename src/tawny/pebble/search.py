@@ -11,7 +11,7 @@ from tawny.pebble.game import Move, Remove
 
 
 class Making(NamedTuple):
-    """How a vertex gets its pebble: what is removed first, and whose pebble slides, if any."""
+    """The placing of a pebble on a vertex: what is removed first, and whose pebble slides."""
 
     vertex: int
     source: int | None

@@ -29,7 +29,7 @@ Options = Mapping[str, Any]
 
 
 class Layout(NamedTuple):
-    """How the elements of a tensor lie: shape, strides, and the axes from the slowest on."""
+    """The layout of a tensor: shape, strides, and the axes from the slowest on."""
 
     shape: Shape
     strides: Shape

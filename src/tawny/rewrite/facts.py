@@ -28,7 +28,7 @@ _MISSING: Final = object()
 
 @dataclass(slots=True)
 class NodeFacts:
-    """What is known while a pass runs."""
+    """The facts known of nodes while a pass runs."""
 
     evaluate: Evaluate
     assume_finite: bool = False

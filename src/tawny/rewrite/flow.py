@@ -28,7 +28,7 @@ RunKey = Callable[[Node], int]
 
 
 class Kind(enum.Enum):
-    """What a rule promises about values."""
+    """The promise that a rule makes about values."""
 
     EXACT = "exact"
     """Equal bits.  (NaN is one value, whatever its sign and payload.)"""
@@ -42,7 +42,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuleInfo:
-    """What is known of a rule by name: its class and the equation it stands for."""
+    """A rule as it is known by name: its class and the equation it stands for."""
 
     name: str
     kind: Kind
@@ -50,7 +50,7 @@ class RuleInfo:
 
 
 class Recorder(Protocol):
-    """Where passes report what they did, and ask what they may do."""
+    """The recorder to which passes report what they did, and whom they ask what they may do."""
 
     def allows(self, rule: RuleInfo) -> bool:
         """Whether the rule is switched on, by its name and by its class."""
@@ -63,7 +63,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every pass is given besides the flow."""
+    """The means that every pass is given besides the flow."""
 
     evaluate: Evaluate
     recorder: Recorder

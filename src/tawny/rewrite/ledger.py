@@ -119,7 +119,7 @@ def graph_cost(order: Iterable[Node]) -> Cost:
 
 @dataclass(slots=True, repr=False)
 class Rewrites(Sequence[Record]):
-    """What was done to a graph, in order; printed, a table with a line for each rule."""
+    """The rewrites of a graph, in order; printed, a table with a line for each rule."""
 
     nodes_before: int = 0
     nodes_after: int = 0

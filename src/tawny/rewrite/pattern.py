@@ -25,7 +25,7 @@ from tawny.rewrite.flow import Kind, RuleInfo
 
 @final
 class Match:
-    """Where a pattern was found: the node, what it captured, and the nodes it looked through."""
+    """A match of a pattern: the node, what it captured, the nodes it looked through."""
 
     __slots__ = ("captured", "facts", "node", "through")
 

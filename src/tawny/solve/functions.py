@@ -46,7 +46,7 @@ ACCEPTED: Final = (dt.FLOAT32, dt.FLOAT64, dt.COMPLEX64, dt.COMPLEX128)
 
 @final
 class Packing:
-    """How a nested structure of arrays lies in one vector, of the dtype they have in common."""
+    """The layout of a nested structure of arrays in one vector, of their common dtype."""
 
     def __init__(self, op: str, what: str, structure: Any) -> None:
         self.op, self.what, self.structure = op, what, structure

@@ -36,7 +36,7 @@ Apply = Callable[[Array], Array]
 
 
 class Outcome(NamedTuple):
-    """Where a method ended."""
+    """The point where a method ended."""
 
     x: Array
     info: Array

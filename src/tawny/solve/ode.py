@@ -92,7 +92,7 @@ LEAST_FACTOR, MOST_FACTOR = 0.2, 10.0
 
 
 class AdaptiveState(NamedTuple):
-    """Where an adaptive solution has come to."""
+    """The point that an adaptive solution has come to."""
 
     t: Array
     y: Array

@@ -36,7 +36,7 @@ ENOUGH = 1e-4
 
 
 class Solution(NamedTuple):
-    """What was found, and whether it is one."""
+    """The point that was found, and whether it is a solution."""
 
     x: Any
     """In the structure of the first guess; NaN where it did not converge."""

@@ -20,7 +20,7 @@ from tawny.ops.body_rows import Band
 
 
 class BandKind(NamedTuple):
-    """What is the same in bands that differ in their places alone."""
+    """A task that bands share which differ in their places alone."""
 
     task: Task
     """Variables are the operands that a band is given anew, then all results."""

@@ -42,7 +42,7 @@ class CellOf(NamedTuple):
 
 
 class BodyTable(Protocol):
-    """What a loop asks of the table of its body."""
+    """The table of a loop's body, as far as the loop asks it."""
 
     stop: int
 

@@ -28,7 +28,7 @@ FLAG_OFFSET: Final = 8
 
 
 class NativeLoop(NamedTuple):
-    """What a loop or a switch needs: scratch memory is an arena for its bodies, and what is listed.
+    """The plan of a loop or switch: scratch memory is an arena for its bodies, and what is listed.
 
     Each body has all of the arena: they run one after the other.
     """

@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class RunNotes:
-    """What was noted of a run."""
+    """The notes taken during a run."""
 
     stretches: Sequence[Stretch]
     notes: npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ class NativeSegment(NamedTuple):
 
 
 class Route(NamedTuple):
-    """How some positions are run."""
+    """The segments by which some positions are run."""
 
     positions: Sequence[int]
     segments: tuple[NativeSegment, ...]

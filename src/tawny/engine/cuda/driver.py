@@ -61,7 +61,7 @@ def open_device(number: int = 0) -> CudaDriver:
 
 
 class CudaError(RuntimeError):
-    """What NVIDIA's driver refused to do."""
+    """NVIDIA's driver refused to do something."""
 
 
 @final

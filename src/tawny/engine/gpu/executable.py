@@ -39,7 +39,7 @@ TURNS: Final = 256
 
 
 class StepCommand(NamedTuple):
-    """What a position of the schedule does."""
+    """The command of a position of the schedule."""
 
     ask: Command
     on_device: bool
@@ -47,7 +47,7 @@ class StepCommand(NamedTuple):
 
 
 class DeviceRoute(NamedTuple):
-    """How some positions of the schedule are run, and the updates after them."""
+    """The commands by which some positions of the schedule are run, and the updates after them."""
 
     positions: Sequence[int]
     parts: tuple[Command, ...]

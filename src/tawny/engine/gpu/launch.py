@@ -29,7 +29,7 @@ IR_TARGET: Final = nvptx("sm_80")
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray(Memory):
-    """How an array lies in a device's memory."""
+    """The layout of an array in a device's memory."""
 
     aligned: bool = True
     """Whether it begins at a multiple of `VECTOR_BYTES`."""

@@ -27,7 +27,7 @@ class BufferPlace(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a value begins: in a variable, a constant or the arena."""
+    """The beginning of a value: in a variable, a constant or the arena."""
 
     variable: int | None
     buffer: Any

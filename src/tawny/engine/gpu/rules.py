@@ -258,4 +258,4 @@ def checked_indices(
 
 
 UNSIGNED: Final = {d.itemsize: d for d in (dt.UINT8, dt.UINT16, dt.UINT32, dt.UINT64)}
-"""What tells negative integers as great ones."""
+"""The unsigned dtype of each item size: read so, a negative index is too great for any axis."""

@@ -17,7 +17,7 @@ MOST_ELEMENTS: Final = 16
 
 
 class Control(NamedTuple):
-    """What sets an input."""
+    """A control of the page that sets an input."""
 
     name: str
     node: Node

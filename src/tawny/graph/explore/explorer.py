@@ -30,7 +30,7 @@ MOST_STEPS: Final = 5_000
 
 
 class ShownOutput(NamedTuple):
-    """What a page shows of an output."""
+    """An output as the page shows it."""
 
     name: str
     node: Node

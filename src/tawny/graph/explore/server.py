@@ -75,7 +75,7 @@ class PageServer(Unique):
 
 
 class _Server(ThreadingHTTPServer):
-    """What its handlers need to know."""
+    """The server, with what its handlers need to know."""
 
     daemon_threads = True
     page: Callable[[], str]

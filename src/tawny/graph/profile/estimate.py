@@ -35,7 +35,7 @@ class StepWork(NamedTuple):
 
 
 class StepEstimate(NamedTuple):
-    """What one step will take."""
+    """The predicted time of one step, and what it follows from."""
 
     position: int
     """The place of the step in `plan.steps`."""
@@ -62,7 +62,7 @@ class StepEstimate(NamedTuple):
 @final
 @dataclass(frozen=True, repr=False)
 class Estimate(Unique):
-    """What a run will take, step by step, predicted before any; printed, a table."""
+    """The predicted time of a run, step by step; printed, a table."""
 
     name: str
     rows: Sequence[StepEstimate]

@@ -25,7 +25,7 @@ else:
 
 
 class StepProfile(NamedTuple):
-    """What one step took."""
+    """The measured time of one step, and its work."""
 
     position: int
     """The place of the step in `plan.steps`; -1 for the updates after all of them."""
@@ -58,7 +58,7 @@ class StepProfile(NamedTuple):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Profile(Unique):
-    """What a program's steps took; printed, a table of those that took the most.
+    """The measured times of a program's steps; printed, a table of those that took the most.
 
     x = tw.var("x", (200, 200))
     program = tw.Graph([x], np.exp(x @ x)).compile()

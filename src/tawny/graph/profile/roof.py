@@ -48,7 +48,7 @@ PIECE_SECONDS: Final = 1e-3
 
 
 class Bandwidth(NamedTuple):
-    """How fast bytes move that belong to a working set."""
+    """The bytes a second that move within a working set."""
 
     nbytes: int
     per_second: float
@@ -56,7 +56,7 @@ class Bandwidth(NamedTuple):
 
 @dataclass(frozen=True)
 class Roof:
-    """What a machine does at best, by an engine on a number of threads."""
+    """The roof of a machine: what it does at best, by an engine on a number of threads."""
 
     engine: str
     threads: int

@@ -33,7 +33,7 @@ bound by memory run at a fraction of the speed of products."""
 
 
 class Work(NamedTuple):
-    """What a step has to do."""
+    """The work of a step: operations, and bytes moved."""
 
     operations: int
     """Scalar operations as the op counts them; a multiply-add is two."""

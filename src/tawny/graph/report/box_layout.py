@@ -37,7 +37,7 @@ _LIGHT: Final = 0.1
 
 
 class Lane(NamedTuple):
-    """Where an edge passes a layer."""
+    """The place where an edge passes a layer."""
 
     x: float
     top: float

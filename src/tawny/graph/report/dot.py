@@ -33,7 +33,7 @@ class BlockPlan(Protocol):
 
 
 class Role(enum.Enum):
-    """How a node is drawn."""
+    """The part a node plays, by which it is drawn."""
 
     VARIABLE = "#dbeafe"
     CONSTANT = "#f3f4f6"
@@ -49,7 +49,7 @@ OUTPUT: Final = "#15803d"
 
 @dataclass(frozen=True)
 class Box:
-    """What a picture says of a node."""
+    """The box of a node in a picture, with its text."""
 
     node: Node
     number: int

@@ -259,7 +259,7 @@ def pull_safe_runs(model: OrderingModel, base: Sequence[int], most: int) -> list
 
 
 class OrderHeuristic(Enum):
-    """How an order was found."""
+    """The heuristic by which an order was found."""
 
     REPORT = "the report's: depth first"
     POSTORDER = "Liu's post-order with safe moves"

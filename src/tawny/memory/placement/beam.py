@@ -44,7 +44,7 @@ NOISE = 0.5
 
 
 class TieBreak(Enum):
-    """Which of the buffers with the lowest offset are tried first."""
+    """The order in which buffers with the lowest offset are tried."""
 
     LIFE = "the longest-lived"
     LOAD = "those in the fullest sections"
@@ -52,7 +52,7 @@ class TieBreak(Enum):
 
 
 class SlackScore(Enum):
-    """How the slack of the sections is added up."""
+    """The score by which the slack of the sections is added up."""
 
     SUM = "plainly"
     ROOT = "by its square root"

@@ -45,7 +45,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """What is placed: storages with bytes and a lifetime, rounded up and in units of `unit`."""
+    """Storages to place: sizes, rounded up and in units of `unit`, and lifetimes."""
 
     births: list[int]
     deaths: list[int]

@@ -167,7 +167,7 @@ def cut_stages(tables: RecomputeTables, times: UseTimes) -> list[ChainStage]:
 
 
 class _BackwardMemory:
-    """What is live in the backward half, beside what the forward half made."""
+    """The bytes live in the backward half, beside what the forward half made."""
 
     def __init__(self, tables: RecomputeTables, times: UseTimes, turn: int) -> None:
         self.tables, self.times, self.turn = tables, times, turn

@@ -21,7 +21,7 @@ MOST_FOLLOWED = 160
 
 
 class EvictionScore(NamedTuple):
-    """What a value is worth keeping for: `cost / (bytes**size * clock**time)`; the least goes."""
+    """The score of keeping a value: `cost / (bytes**size * clock**time)`; the least goes."""
 
     time: float = 1.0
     size: float = 1.0

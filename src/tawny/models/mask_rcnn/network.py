@@ -27,7 +27,7 @@ MEAN_PIXEL: Final = (123.7, 116.8, 103.9)
 
 
 class Detections(NamedTuple):
-    """What was found in each image, best first; past the last object everything is 0."""
+    """The objects found in each image, best first; past the last object everything is 0."""
 
     boxes: Array
     """(batch, detections, 4): top, left, bottom, right as parts of the image."""

@@ -44,7 +44,7 @@ class LambdaArray(Lambda):
 
 
 class Input(Module):
-    """What goes in, checked: `shape` is that of one sample, None standing for any size."""
+    """The input of a model, checked: `shape` is that of one sample, None standing for any size."""
 
     def __init__(self, *shape: int | None) -> None:
         self.shape = tuple(None if n is None else as_int(n, "Input", "shape") for n in shape)

@@ -14,7 +14,7 @@ from tawny.ops.window import per_axis
 
 
 class ConvolutionLayer(AffineLayer, SpatialLayer):
-    """What convolutions and their transposes share: a kernel over (batch, *spatial, inputs)."""
+    """Base of convolutions and their transposes: a kernel over (batch, *spatial, inputs)."""
 
     convolve: ClassVar[Callable[..., Array]]
     groups: int = 1

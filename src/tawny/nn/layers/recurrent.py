@@ -55,7 +55,7 @@ def _forget_gate_bias(
 
 
 class Recurrent(Module, ABC):
-    """What recurrent layers have in common: a state for each sample, changed by every step."""
+    """Base of recurrent layers: a state for each sample, changed by every step."""
 
     weight: Array
     recurrent: Array

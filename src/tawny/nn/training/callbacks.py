@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingEvent:
-    """What a callback is given after each step ("batch") and after each epoch ("epoch")."""
+    """The event that a callback is given after each step ("batch") and each epoch ("epoch")."""
 
     event: Literal["batch", "epoch"]
     epoch: int

@@ -34,7 +34,7 @@ _HISTORY: Final = ("batch_loss", "rate", "loss")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and when training is written to a file.
+    """A file that training is written to, and how often.
 
     `path` may have the fields `{step}` and `{epoch}`; without them each file replaces the one
     before.  `every` is "epoch", "batch", a number of steps, or a function that is given the
@@ -101,7 +101,7 @@ def _is_count(value: object) -> bool:
 
 @dataclass
 class TrainingPosition:
-    """Where training stands: all that a step depends on beside the arrays."""
+    """The position of training: all that a step depends on beside the arrays."""
 
     step: int = 0
     """The number of updates."""

@@ -17,7 +17,7 @@ from tawny.tree import leaf_paths, leaves, map_leaves
 
 
 class Batch(NamedTuple):
-    """What one step sees."""
+    """The data of one step."""
 
     inputs: tuple[Any, ...]
     """One structure of arrays for each argument of the model."""
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class BatchSource(ABC):
-    """Where batches come from."""
+    """A source of batches."""
 
     @abstractmethod
     def count(self) -> int | None:

@@ -385,7 +385,7 @@ def _check_length(epochs: object, steps: object) -> None:
 
 
 class TrainingLength(NamedTuple):
-    """How long to train."""
+    """The length of training, in epochs and batches."""
 
     epochs: int
     """Epochs to begin."""

@@ -44,7 +44,7 @@ DEFAULTS: Final = {
 
 
 class Recurrence:
-    """What the layers have in common: directions, initial states, lengths, layout."""
+    """Base of recurrent operators: directions, initial states, lengths, layout."""
 
     def __init__(self, call: NodeCall, functions: Sequence[str]) -> None:
         self.call = call

@@ -31,7 +31,7 @@ NEAREST: Final = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How places in a result are places in the input, and what is taken there."""
+    """The options of resizing: how places in a result map to the input, and what is taken there."""
 
     coordinates: str
     mode: str

@@ -19,7 +19,7 @@ from tawny.shape import Shape
 
 
 class LoopFit(enum.Enum):
-    """How two units share loops."""
+    """The way in which two units share loops."""
 
     NONE = "they do not"
     SAME = "both over the same space"

@@ -68,7 +68,7 @@ _KINDS: Final[dict[type[Op], int]] = {}
 
 
 class NodeTables:
-    """What is known of each node, by its place in the order.
+    """Tables of what is known of each node, by its place in the order.
 
     `base[i]` is the value behind free views, `owner[i]` the node whose memory holds the value:
     another one for views.  Bytes are rounded up; views have none, and leaves none of the run.

@@ -63,7 +63,7 @@ def can_sweep_again(space: Shape, folded: tuple[int, ...]) -> bool:
 
 
 class UnitTable:
-    """Which unit each place is in, and who reads it."""
+    """The unit of each place, and its readers."""
 
     def __init__(self, tables: NodeTables) -> None:
         count = len(tables.order)

@@ -22,7 +22,7 @@ Loop = tuple[int, ...]
 
 
 class GatherSpec(NamedTuple):
-    """What is gathered: `axes` of the first operand are indexed by the last operands.
+    """A gather: `axes` of the first operand are indexed by the last operands.
 
     The axes that the index arrays give stand in the result before axis `place` of those left.
     """
@@ -91,7 +91,7 @@ def merge_axes(axes: Iterable[Loop]) -> list[Loop]:
 
 
 class _GatherVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     pieces: int
     kinds: tuple[DType, ...]
@@ -110,7 +110,7 @@ def _library(module: Module, *numbers: Any) -> None:
 
 
 class _GatherWriter:
-    """The kernel being written."""
+    """Writes the kernel."""
 
     def __init__(self, f: Function, shape: _GatherVariant) -> None:
         self.f, self.shape = f, shape

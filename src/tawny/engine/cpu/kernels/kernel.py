@@ -36,7 +36,7 @@ NEVER: Final = StopCell()
 
 
 class ArrayLayout(Protocol):
-    """How an array lies in memory: strides are in bytes, 0 along repeated axes."""
+    """The layout of an array in memory: strides are in bytes, 0 along repeated axes."""
 
     @property
     def shape(self) -> Shape: ...

@@ -40,7 +40,7 @@ SAFE: Final = 1e290
 
 
 class MatrixStack(NamedTuple):
-    """How stacks of matrices lie: a matrix of each operand and result for each of the stack."""
+    """The layout of stacks of matrices: for each of the stack one of each operand and result."""
 
     stack: tuple[int, ...]
     arrays: tuple[ArrayLayout, ...]
@@ -356,7 +356,7 @@ def _cholesky(module: Module, dtypes: tuple[DType, ...], axes: int, upper: bool)
 
 
 class _CholeskyWriter:
-    """Rows of the upper factor one after the other: its transpose is the lower one."""
+    """Writes rows of the upper factor one after the other: its transpose is the lower one."""
 
     def __init__(self, stack: _StackWriter, upper: bool) -> None:
         self.stack, self.f, self.n, self.upper = stack, stack.f, stack.n, upper
@@ -405,7 +405,7 @@ def _triangular(
 
 
 class _TriangularWriter:
-    """Rows of the result one after the other, computed where it lies."""
+    """Writes rows of the result one after the other, computed where it lies."""
 
     def __init__(self, stack: _StackWriter, form: str, lower: bool, unit: bool) -> None:
         self.stack, self.f, self.n, self.form = stack, stack.f, stack.n, form

@@ -62,7 +62,7 @@ class PoolingGeometry(NamedTuple):
 
 
 class WindowVariant(NamedTuple):
-    """What the code of a backward kernel knows."""
+    """All that the code of a backward kernel depends on."""
 
     window: Shape | None
     """The window, if it is small."""

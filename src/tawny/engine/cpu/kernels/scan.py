@@ -77,7 +77,7 @@ def scan_kernel(spec: ScanSpec, given: ArrayLayout, result: ArrayLayout) -> Comp
 
 
 class _ScanVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     combine: Elementwise
     given: DType
@@ -97,7 +97,7 @@ def _library(module: Module, *numbers: Any) -> None:
 
 
 class _ScanWriter:
-    """The kernel being written."""
+    """Writes the kernel."""
 
     def __init__(self, f: Function, variant: _ScanVariant) -> None:
         self.f, self.variant = f, variant

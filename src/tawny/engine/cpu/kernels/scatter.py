@@ -38,7 +38,7 @@ PUT: Final = "put"
 
 
 class ScatterSpec(NamedTuple):
-    """Where values go: `axes` of a part of the result are indexed, as in gathering."""
+    """A scatter: `axes` of a part of the result are indexed, as in gathering."""
 
     source: ArrayLayout
     """What the result is made from."""
@@ -104,7 +104,7 @@ def scatter_kernel(spec: ScatterSpec, result: ArrayLayout) -> CompiledKernel | N
 
 
 class _ScatterVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     kinds: tuple[DType, ...]
     """Dtypes of the index arrays."""

@@ -14,7 +14,7 @@ import numpy as np
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.indexing import load_index
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
-from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
+from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSortWriter, RowVariant
 from tawny.engine.llvm.ir.builder import F64, I1, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
@@ -27,7 +27,7 @@ COLUMNS: Final = 6
 
 
 class SuppressionLimits(NamedTuple):
-    """Which boxes are kept."""
+    """The limits by which boxes are kept."""
 
     max_boxes: int
     """How many boxes are kept at most."""
@@ -38,7 +38,7 @@ class SuppressionLimits(NamedTuple):
 
 
 class _SuppressionVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     boxes: DType
     scores: DType
@@ -79,7 +79,7 @@ def _library(module: Module, variant: _SuppressionVariant) -> None:
 
 
 class _SuppressionWriter:
-    """The kernel being written."""
+    """Writes the kernel."""
 
     def __init__(self, f: Function, variant: _SuppressionVariant) -> None:
         self.f, self.variant, self.lanes = f, variant, _lanes()
@@ -116,7 +116,7 @@ class _SuppressionWriter:
             f.store(-score, f.element(self.scratch, loop.index, kind))
         moved = RowVariant(self.variant.scores, places=True)
         stride = f.constant(I64, kind.nbytes)
-        sort = RowSort(f, moved, self.n, stride, f.constant(I64, 8))
+        sort = RowSortWriter(f, moved, self.n, stride, f.constant(I64, 8))
         sort.write(self.scratch, self.places, (self.first, self.places))
 
     def _consider(self, index: Value, kept: Value) -> list[Value]:

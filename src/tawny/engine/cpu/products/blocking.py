@@ -48,7 +48,7 @@ def whole_lines(nbytes: int) -> int:
 
 
 class Panels(enum.Enum):
-    """How the right matrix is read; compiled code reads the values."""
+    """The way in which the right matrix is read; compiled code reads the values."""
 
     DIRECT = 0
     """Where it lies, elements of a row side by side."""

@@ -52,7 +52,7 @@ def _otherwise(case: object) -> bool:
 
 
 class ProductAlgorithm(enum.Enum):
-    """How a stack of products of matrices is computed."""
+    """The algorithm that computes a stack of products of matrices."""
 
     PREPARED = "tiles, from panels that are packed before the run"
     DOT = "rows times columns, both where they lie: partial sums in the lanes of vectors"
@@ -62,7 +62,7 @@ class ProductAlgorithm(enum.Enum):
 
 
 class ProductCase(NamedTuple):
-    """What the choice for a stack of products depends on."""
+    """All that the choice for a stack of products depends on."""
 
     element: Element
     matrices: Matrices
@@ -168,7 +168,7 @@ def _side_by_side(layout: ArrayLayout, axis: int) -> bool:
 
 
 class ConvolutionAlgorithm(enum.Enum):
-    """How a sweep of windows is computed."""
+    """The algorithm that computes a sweep of windows."""
 
     MATRICES = "a product of matrices: windows of one tap, positions evenly spaced"
     WINOGRAD = "squares of 2 by 2 outputs by 16 products instead of 36"
@@ -179,7 +179,7 @@ class ConvolutionAlgorithm(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionCase:
-    """What the choice for a sweep of windows depends on."""
+    """All that the choice for a sweep of windows depends on."""
 
     element: Element
     sweep: Sweep
@@ -285,7 +285,7 @@ def choose_convolution(case: ConvolutionCase) -> ConvolutionAlgorithm:
 
 
 class GradientAlgorithm(enum.Enum):
-    """How the gradient of a convolution's kernel is computed."""
+    """The algorithm that computes the gradient of a convolution's kernel."""
 
     WINOGRAD = "squares of 2 by 2 outputs by 16 products instead of 36"
     GROUPS = "groups of few channels: several of them in a vector, pixels shared by taps"
@@ -294,7 +294,7 @@ class GradientAlgorithm(enum.Enum):
 
 
 class GradientCase(NamedTuple):
-    """What the choice for the gradient of a kernel depends on."""
+    """All that the choice for the gradient of a kernel depends on."""
 
     element: Element
     correlation: Correlation

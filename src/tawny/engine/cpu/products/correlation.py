@@ -29,7 +29,7 @@ LINE_BYTES: Final = 2**13
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """What windows see, summed over all positions with the outputs' gradients.
+    """The gradient of a kernel: what windows see, times outputs' gradients, summed over positions.
 
     Of an axis `a_bytes` are the input's, `b_bytes` the gradient's, `c_bytes` the kernel's.
     """
@@ -129,7 +129,7 @@ def correlation(
 
 
 class RowKind(enum.Enum):
-    """What the rows of a tile are."""
+    """The meaning of the rows of a tile."""
 
     CHANNELS = "channels at one tap"
     LINES = "channels at all taps of the last axis"

@@ -102,11 +102,11 @@ def dot_kernel(
 @lazy_library
 def _library(module: Module, form: DotForm) -> None:
     with module.function("kernel", KERNEL) as f:
-        _Dots(f, form).write()
+        _DotWriter(f, form).write()
 
 
-class _Dots:
-    """What one worker computes."""
+class _DotWriter:
+    """Writes the kernel that computes one worker's rows and columns."""
 
     def __init__(self, f: Function, form: DotForm) -> None:
         self.f = f

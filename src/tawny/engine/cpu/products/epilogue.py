@@ -20,7 +20,7 @@ from tawny.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class TileEpilogue:
-    """What follows a product in every kernel: an op's epilogue at a dtype."""
+    """An op's epilogue at a dtype, as every kernel of products applies it."""
 
     parts: Epilogue
     dtype: DType

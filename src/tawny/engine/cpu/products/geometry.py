@@ -16,7 +16,7 @@ from tawny.ops.convolution import ConvolutionOp
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What windows see of `a`, times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
+    """Windows of `a` times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
 
     batch: int
     axes: tuple[WindowAxis, ...]

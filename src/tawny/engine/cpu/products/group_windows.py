@@ -128,7 +128,7 @@ FactorOf = Callable[[Value, int], Value]
 
 
 class _SegmentRows:
-    """What the windows at the positions of a segment see."""
+    """The rows of the left matrix that windows at the positions of a segment see."""
 
     def __init__(self, code: TileCode, source: GroupWindows) -> None:
         self.code, self.source, self.f, self.n = code, source, code.f, code.numbers

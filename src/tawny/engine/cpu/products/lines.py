@@ -27,7 +27,7 @@ LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the windows of a line of positions see of one line of the input."""
+    """A line of the input, as far as the windows of a line of positions see it."""
 
     pixel_bytes: int
     """Bytes of all channels, in the copy."""
@@ -217,7 +217,7 @@ def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
 
 
 class _LineRows(WindowRows):
-    """What the windows at a tile's positions see in copied lines."""
+    """The rows that the windows at a tile's positions see in copied lines."""
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, n, element = self.code, self.f, self.n, self.code.element
@@ -255,7 +255,7 @@ class _LineRows(WindowRows):
 
 
 class _LineAlone(_LineRows):
-    """What the window at one position sees of the input itself."""
+    """The pixels of the input itself that the window at one position sees."""
 
     def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
         """The elements of the pixels, one or several, that are the input's."""

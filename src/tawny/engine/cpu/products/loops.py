@@ -50,7 +50,7 @@ def products_library(module: Module, most: int) -> None:
     """
     module.finished = True
     with module.function("share", _SHARE, internal=True, attributes="noinline") as f:
-        _Share(f).write()
+        _ShareWriter(f).write()
     with module.function("products", _SHARE, internal=True, attributes="noinline") as f:
         row, numbers, worker, workers = f.arguments
         count, first = f.cell(numbers, 0), f.element(numbers, 1, I64)
@@ -109,8 +109,8 @@ class _TileBlock:
     """Whether they are the first tiles of the task."""
 
 
-class _Share:
-    """What one worker computes of one product."""
+class _ShareWriter:
+    """Writes the kernel that computes one worker's share of one product."""
 
     def __init__(self, f: Function) -> None:
         self.f = f

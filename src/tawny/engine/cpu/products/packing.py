@@ -18,7 +18,7 @@ LONGEST: Final = 16
 
 
 class Order(enum.Enum):
-    """What lies side by side in the matrix that is packed."""
+    """The axis along which elements of the matrix to pack are neighbours."""
 
     ROWS = "elements of a row"
     COLUMNS = "elements of a column"

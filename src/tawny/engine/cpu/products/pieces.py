@@ -44,7 +44,7 @@ _ARGUMENTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What the code reads or writes at a place: a cell of the row, and bytes from row to row."""
+    """A place that the code reads or writes: a cell of the row, and bytes from row to row."""
 
     cell: int
     row: int
@@ -182,15 +182,15 @@ class PieceRows(RowSource):
             with f.module.function(
                 _FUNCTION, _ARGUMENTS, internal=True, attributes="noinline"
             ) as own:
-                _Use(own, self, code).write()
+                _PieceWriter(own, self, code).write()
         stored = spill(f, sums, element.sum_bytes)
         rows = f.constant(I64, code.tile.rows)
         places = code.bias, code.residual, code.start, code.column
         f.call(_FUNCTION, VOID, code.numbers.address, stored, rows, *places)
 
 
-class _Use:
-    """What is computed from the sums of a tile, while it is written."""
+class _PieceWriter:
+    """Writes the function that computes results from the sums of a tile."""
 
     def __init__(self, f: Function, source: PieceRows, code: TileCode) -> None:
         self.f, self.source, self.element = f, source, code.element

@@ -35,7 +35,7 @@ def ceil_divide(number: int, divisor: int) -> int:
 
 
 class Extents(NamedTuple):
-    """What is shared out: a stack of products of some rows and some blocks of columns."""
+    """The work to share out: a stack of products of some rows and some blocks of columns."""
 
     stack: int
     rows: int

@@ -265,7 +265,7 @@ class Rows(Protocol):
 
 
 class RowSource(ABC):
-    """Where the rows of the left matrix and of the result are."""
+    """The places of the rows of the left matrix and of the result."""
 
     @property
     def gathers(self) -> bool:

@@ -141,7 +141,7 @@ def following(
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a row is: an element of the batch, a place along each axis."""
+    """The position of a row: an element of the batch, a place along each axis."""
 
     batch: Value
     places: tuple[Value, ...]
@@ -157,7 +157,7 @@ def position_at(n: Numbers, rank: int, number: Value) -> Position:
 
 
 class WindowRows:
-    """What the windows at a tile's positions see."""
+    """The rows that the windows at a tile's positions see."""
 
     def __init__(self, code: TileCode, rank: int) -> None:
         self.code = code

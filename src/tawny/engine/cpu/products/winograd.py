@@ -57,7 +57,7 @@ from tawny.engine.cpu.products.winograd_direct import (
     MOST_CHANNELS,
     POINTS,
     TAPS,
-    Direct,
+    DirectWriter,
     position,
 )
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Value
@@ -440,7 +440,9 @@ class Squares(RowSource):
             with f.module.function(
                 DIRECT, DIRECT_ARGUMENTS, internal=True, attributes="noinline"
             ) as own:
-                Direct(own, element, code.vectors, numbers_at(self, own, own.arguments[0])).write()
+                DirectWriter(
+                    own, element, code.vectors, numbers_at(self, own, own.arguments[0])
+                ).write()
 
         def again() -> list[Value]:
             room, lie = (

@@ -31,8 +31,8 @@ DIRECT_ARGUMENTS: Final = {
 }
 
 
-class Direct:
-    """The four outputs of a square, product by product, from the panel's weights.
+class DirectWriter:
+    """Writes the four outputs of a square, product by product, from the panel's weights.
 
     Slices are packed again one after another, so that the panel is left as it was.
     """

@@ -163,7 +163,7 @@ def _library(module: Module, element: Element, vectors: int, rest: int) -> None:
             _declare_tile(module, element, RegisterTile(rows, number))
         _declare_direct(module, element, number)
         with module.function(f"task{number}", _TASK, internal=True, attributes="noinline") as f:
-            _GradientTask(f, element, number).write()
+            _GradientTaskWriter(f, element, number).write()
     with module.function("kernel", KERNEL) as f:
         row, worker, workers = f.arguments
         x, slopes, result, scratch = (f.cell(row, i, PTR) for i in range(4))
@@ -261,8 +261,8 @@ class _Segment:
     last: Value
 
 
-class _GradientTask:
-    """The slopes of some channels' weights for a block of outputs some vectors wide."""
+class _GradientTaskWriter:
+    """Writes the slopes of some channels' weights for a block of outputs some vectors wide."""
 
     def __init__(self, f: Function, element: Element, vectors: int) -> None:
         self.f, self.element, self.vectors = f, element, vectors

@@ -132,7 +132,7 @@ class Contraction(NamedTuple):
 
 
 class ContractionStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     axes: tuple[int, int, int, int]
@@ -215,7 +215,7 @@ def write_contraction(module: Module, name: str, structure: ContractionStructure
 
 
 class _ContractionWriter:
-    """A kernel being written that has a tile of the result for each block."""
+    """Writes a kernel that has a tile of the result for each block."""
 
     def __init__(self, grid: ThreadGrid, structure: ContractionStructure) -> None:
         self.grid, self.f, self.structure = grid, grid.f, structure

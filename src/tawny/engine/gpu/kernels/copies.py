@@ -29,7 +29,7 @@ ELEMENTS: Final[dict[int, tuple[Type, int]]] = {
 
 
 class CopyStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     itemsize: int
     rank: int

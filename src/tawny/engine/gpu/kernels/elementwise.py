@@ -42,7 +42,7 @@ MOST_PLACES: Final = 56
 
 
 class Access(enum.Enum):
-    """How a read is found."""
+    """The way in which a read is found."""
 
     FLAT = "by the number of the place"
     ONE = "it is the same for all"
@@ -52,7 +52,7 @@ class Access(enum.Enum):
 
 
 class MapStructure(NamedTuple):
-    """What the code of a map depends on."""
+    """All that the code depends on: it is made once for each."""
 
     code: ElementCode
     accesses: tuple[Access, ...]

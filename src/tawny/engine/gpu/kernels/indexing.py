@@ -134,7 +134,7 @@ def write_check(module: Module, name: str, structure: tuple[tuple[DType, ...], i
 
 
 class GatherStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     itemsize: int
     kinds: tuple[DType, ...]
@@ -197,7 +197,7 @@ def write_gather(module: Module, name: str, structure: GatherStructure) -> None:
 
 
 class ScatterStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     combine: Elementwise | None

@@ -28,7 +28,7 @@ from tawny.shape import Shape
 
 
 class PoolingMode(Enum):
-    """What is computed."""
+    """The kind of pooling, or of its gradient."""
 
     MAX = "the greatest element of each window"
     MEAN = "the mean of each window"
@@ -38,7 +38,7 @@ class PoolingMode(Enum):
 
 
 class PoolingStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     kind: PoolingMode
     dtype: DType
@@ -85,7 +85,7 @@ def write_pooling(module: Module, name: str, structure: PoolingStructure) -> Non
 
 
 class _PoolingElementWriter:
-    """A kernel being written that computes an element for each thread."""
+    """Writes a kernel that computes an element for each thread."""
 
     def __init__(self, grid: ThreadGrid, structure: PoolingStructure, operands: int) -> None:
         self.grid, self.f, self.structure = grid, grid.f, structure

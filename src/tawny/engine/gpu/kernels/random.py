@@ -21,7 +21,7 @@ from tawny.shape import size
 
 
 class DrawStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     is_normal: bool

@@ -60,7 +60,7 @@ MOST_NUMBERS: Final = 200
 
 
 class ReductionStructure(NamedTuple):
-    """What the code of a reduction depends on."""
+    """All that the code depends on: it is made once for each."""
 
     code: ReductionCode
     outer: int
@@ -168,7 +168,7 @@ def write_reduction(module: Module, name: str, structure: ReductionStructure) ->
 
 
 class _RowWriter:
-    """A kernel being written that has a row for each thread or block."""
+    """Writes a kernel that has a row for each thread or block."""
 
     def __init__(self, grid: ThreadGrid, structure: ReductionStructure) -> None:
         self.grid, self.f, self.structure, self.code = grid, grid.f, structure, structure.code

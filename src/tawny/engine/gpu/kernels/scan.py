@@ -36,7 +36,7 @@ FEW: Final = 64
 
 
 class ScanStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     combine: Elementwise
     given: DType

@@ -42,7 +42,7 @@ MOST_ELEMENTS: Final = 1 << 31
 
 
 class SortStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     rank: int
@@ -113,11 +113,11 @@ def write_sort(module: Module, name: str, structure: SortStructure) -> None:
         grid_kernel(module, name, 3, numbers) as grid,
         grid.f.when(grid.number < grid.numbers[0]),
     ):
-        _SortPass(grid, structure).write()
+        _SortWriter(grid, structure).write()
 
 
-class _SortPass:
-    """A kernel being written that finds the place of an element for each thread."""
+class _SortWriter:
+    """Writes a kernel that finds the place of an element for each thread."""
 
     def __init__(self, grid: ThreadGrid, structure: SortStructure) -> None:
         self.grid, self.f, self.structure = grid, grid.f, structure
@@ -242,7 +242,7 @@ def _is_nan(f: Function, dtype: DType, number: Number) -> Value:
 
 
 class SearchStructure(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     rank: int

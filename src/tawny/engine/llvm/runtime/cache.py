@@ -154,7 +154,7 @@ _PARTS: Final = 5
 
 
 class IndexEntry(NamedTuple):
-    """Where the code of a structure is, and what is known of it without its text.
+    """The file with the code of a structure, and what is known of it without its text.
 
     A line of the index has the checksum of a structure, the key of the code, the functions that can
     be found in it, the libraries it is linked with, and a checksum of the line.

@@ -92,7 +92,7 @@ INSTRUCTION_SETS: Final = (AVX512, AVX2)
 
 
 class LlvmFacts(NamedTuple):
-    """What LLVM says of itself and of the processor."""
+    """Facts that LLVM gives of itself and of the processor."""
 
     version: str
     triple: str

@@ -53,7 +53,7 @@ class Instruction(NamedTuple):
 
 
 class ElementCode(NamedTuple):
-    """What is done to the elements at one place of the space, whatever its shape."""
+    """The code for the elements at one place of the space, whatever its shape."""
 
     reads: tuple[DType, ...]
     instructions: tuple[Instruction, ...]

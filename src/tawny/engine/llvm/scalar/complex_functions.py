@@ -14,7 +14,7 @@ from tawny.engine.llvm.vectormath.common import INF, NAN, Double, exact_product,
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where numbers of one format must be scaled, by powers of two."""
+    """The ranges in which numbers of one format must be scaled, by powers of two."""
 
     large: float
     """The argument from which on exp is near the end of the range."""

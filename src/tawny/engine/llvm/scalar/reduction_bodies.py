@@ -64,7 +64,7 @@ Emit = Callable[[Function, Sequence[Number]], Number]
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """What is computed from reads, steps and folds before it, by their numbers."""
+    """A value computed from reads, steps and folds before it, by their numbers."""
 
     name: str
     """What is computed; with the dtypes of its inputs it tells it from all others."""
@@ -79,7 +79,7 @@ Item = Read | Computation | ReductionFold
 
 
 class ReductionCode(NamedTuple):
-    """What is computed, whatever the shapes."""
+    """The code of a reduction, whatever the shapes."""
 
     items: tuple[Item | None, ...]
     """None for a read."""

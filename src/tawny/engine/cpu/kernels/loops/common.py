@@ -44,7 +44,7 @@ _TAIL_BYTES: Final = 128
 
 
 class AccessKind(enum.Enum):
-    """How a place's elements lie."""
+    """The way in which a place's elements lie."""
 
     ONE = 0
     """One element all along."""
@@ -67,7 +67,7 @@ class ArrayAccess(NamedTuple):
 
 
 class LoopStrategy(enum.Enum):
-    """Which of the functions walks over the elements."""
+    """The function that walks over the elements."""
 
     FLAT = "flat"
     BLOCKS = "blocks"

@@ -55,7 +55,7 @@ provide(ROLLED, _library)
 
 
 class _RollWriter:
-    """The function, with the values all its parts use."""
+    """Writes the function; holds the values all its parts use."""
 
     def __init__(self, f: Function) -> None:
         self.f = f

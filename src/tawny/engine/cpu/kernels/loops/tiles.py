@@ -50,7 +50,7 @@ provide(TILES, _library)
 
 
 class _TileWriter:
-    """The function, with the values all its parts use."""
+    """Writes the function; holds the values all its parts use."""
 
     def __init__(self, f: Function) -> None:
         self.f = f

@@ -114,7 +114,7 @@ class _Axes(NamedTuple):
 
 
 class _ReductionWalk(NamedTuple):
-    """How the space is walked: along the lanes, along other axes of rows, and inside a row."""
+    """A walk over the space: along the lanes, along other axes of rows, and inside a row."""
 
     lane: int | None
     """The axis that vectors lie along; None where the space has none."""

@@ -19,7 +19,7 @@ and of elements for each lane, not with that of all elements."""
 
 
 class SweepPlan(NamedTuple):
-    """What a walk does."""
+    """One of the walks over a row: which folds it makes, and what it writes."""
 
     folds: Sequence[ReductionFold]
     stored: Mapping[int, int]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
-from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
+from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSortWriter, RowVariant
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I1, I8, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.ir.places import coordinates
@@ -45,7 +45,7 @@ SORT, SEEK, COMPARE = "sort_set", "seek", "compare"
 
 
 class _MembershipVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     wanted: DType
     among: DType
@@ -198,7 +198,7 @@ class _MembershipWriter:
             with f.loop(0, self.members) as loop:
                 place = f.offset(self.set, loop.index * step)
                 store_scalar(f, common, self._member(loop.index), place)
-            sort = RowSort(f, RowVariant(common), self.members, step, step)
+            sort = RowSortWriter(f, RowVariant(common), self.members, step, step)
             sort.write(self.set, self.set, (f.offset(self.set, self.buffer_size), self.set))
 
     def seek(self) -> None:

@@ -47,7 +47,7 @@ SYMBOL: Final = "radix_sort"
 
 
 class RowVariant(NamedTuple):
-    """What is sorted: all that the code for a row depends on."""
+    """All that the code that sorts a row depends on."""
 
     dtype: DType
     places: bool = False
@@ -75,7 +75,7 @@ class RowVariant(NamedTuple):
 
 
 class _RadixSortVariant(NamedTuple):
-    """What the code of a kernel depends on."""
+    """All that the code depends on: it is made once for each."""
 
     row: RowVariant
     outer: int
@@ -125,7 +125,7 @@ def _rows(f: Function, variant: _RadixSortVariant) -> None:
         f.cell(row, 3 + n) for n in range(8)
     )
     outer = [[f.cell(row, 11 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
-    sort = RowSort(f, variant.row, length, stride, step)
+    sort = RowSortWriter(f, variant.row, length, stride, step)
     workers = f.minimum(workers, slots)
     with f.when(worker < workers):
         first = f.offset(scratch, worker * one)
@@ -144,8 +144,8 @@ Digit = Callable[[Value], Value]
 """The digit of the element at an address."""
 
 
-class RowSort:
-    """Code that sorts a row of `length` elements."""
+class RowSortWriter:
+    """Writes code that sorts a row of `length` elements."""
 
     def __init__(
         self, f: Function, variant: RowVariant, length: Value, stride: Value, step: Value

@@ -33,7 +33,7 @@ SYMBOL: Final = "sort"
 
 
 class _RankSortVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     dtype: DType
     outer: int
@@ -73,7 +73,7 @@ def _library(module: Module, variant: _RankSortVariant) -> None:
 
 
 class _RankSortWriter:
-    """The kernel being written."""
+    """Writes the kernel."""
 
     def __init__(self, f: Function, variant: _RankSortVariant) -> None:
         self.f, self.variant = f, variant

@@ -29,7 +29,7 @@ SHARED_ELEMENTS: Final = 1 << 13
 
 
 class _SearchVariant(NamedTuple):
-    """What the code depends on."""
+    """All that the code depends on: it is made once for each."""
 
     ordered: DType
     wanted: DType
