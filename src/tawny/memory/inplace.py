@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(Enum):
-    """Why a result is not written over an operand."""
+    """The reason why a result is not written over an operand."""
 
     OP = "the operation does not allow it"
     ALIAS = "the operand's memory is also read where the operation does not allow it"
