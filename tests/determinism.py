@@ -282,13 +282,12 @@ def kernels_of(steps: Any, threads: int, engine: str) -> Iterator[tuple[Any, Any
     """Of each kernel what is the same everywhere, and what may depend on the number of threads."""
     from tawny.engine.cpu.kernel_table import kernel_alone
     from tawny.engine.cpu.loops import steps_of
-    from tawny.engine.gpu.table import kernel_of
+    from tawny.engine.gpu.loops import launches_of
     from tawny.engine.layout import Views
 
     for node in steps:
         if engine != "cpu":
-            made = kernel_of(node, Views())
-            yield made and [(one.code.ir(), *one[1:]) for one in made.launches], None
+            yield [(one.code.ir(), *one[1:]) for one in launches_of(node, Views())], None
             continue
         for inner in steps_of(node, threads):
             if not inner.name.startswith("bands"):

@@ -40,7 +40,7 @@ class Poisoned:
         if isinstance(arena, np.ndarray):
             arena[offset : offset + nbytes] = POISON
         elif nbytes:
-            self._inner.driver.write(arena, offset, np.full(nbytes, POISON, np.uint8))
+            self._inner.driver.write(arena.buffer, offset, np.full(nbytes, POISON, np.uint8))
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
         del most

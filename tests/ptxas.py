@@ -23,7 +23,7 @@ import tawny.numpy as tnp
 from tawny.array import Array
 from tawny.engine.gpu.engine import GpuEngine
 from tawny.engine.gpu.launch import IR_TARGET, KernelCode
-from tawny.engine.gpu.table import kernel_of
+from tawny.engine.gpu.loops import launches_of
 from tawny.engine.layout import Views
 from tawny.engine.llvm.ir.builder import Module
 from tawny.engine.llvm.runtime.compiler import assembly
@@ -96,9 +96,7 @@ def codes_of(nodes: Sequence[Node]) -> Iterator[KernelCode]:
     """The kernels of the steps of nodes that have one."""
     views = Views()
     for step in lower(nodes).steps:
-        kernel = kernel_of(step, views)
-        if kernel is not None:
-            yield from [launch.code for launch in (*kernel.checks, *kernel.launches)]
+        yield from [launch.code for launch in launches_of(step, views)]
 
 
 def table_codes() -> dict[KernelCode, str]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.gpu.launch import KernelCode
+from tawny.engine.lowering import MachineModel
 from tawny.engine.protocol import Device
 
 if TYPE_CHECKING:
     from tawny.engine.gpu.array import GpuArray
+
+GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
+"""An ordinary GPU; starting a step is a launch."""
 
 Bytes = npt.NDArray[np.uint8]
 

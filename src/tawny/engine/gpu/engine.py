@@ -8,12 +8,12 @@ from typing import Final
 
 from tawny.engine.gpu import products as products
 from tawny.engine.gpu.array import GpuArray
-from tawny.engine.gpu.driver import DeviceDriver
+from tawny.engine.gpu.driver import GPU, DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable
+from tawny.engine.gpu.loops import launches_of, runs_on_device, scratch_of
 from tawny.engine.gpu.rules import supports_body
-from tawny.engine.gpu.table import kernel_of
 from tawny.engine.layout import Views
-from tawny.engine.lowering import MachineModel, types
+from tawny.engine.lowering import types
 from tawny.engine.protocol import Device, Task
 from tawny.errors import PerformanceWarning, warn
 from tawny.lazy import cached_property
@@ -22,9 +22,6 @@ from tawny.ops.body import Body
 from tawny.ops.delay import Delay
 from tawny.ops.fusion import ProductGroup
 from tawny.shape import size
-
-GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
-"""An ordinary GPU; starting a step is a launch."""
 
 NOTICEABLE_BYTES: Final = 10_000_000
 """Copies between host and device that are worth a warning: a millisecond of PCI Express 3."""
@@ -76,14 +73,13 @@ class GpuEngine:
     def scratch(self, node: Node, threads: int) -> int:
         """Bytes that the launches of a step need."""
         del threads
-        kernel = kernel_of(node, Views())
-        return 0 if kernel is None else kernel.scratch
+        return scratch_of(node)
 
     def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """Which steps run on the device, and which on the host, in words."""
         del threads
         views = Views()
-        left = [n for n in steps if kernel_of(n, views) is None]
+        left = [n for n in steps if not runs_on_device(n, views)]
         by_host = Counter(n.name for n in left)
         copied = sum([_copied_bytes(node, views) for node in left])
         listed = ", ".join(f"{name} {n}" if n > 1 else name for name, n in by_host.items())
@@ -105,19 +101,14 @@ class GpuEngine:
     def emit(self, task: Task) -> object:
         """Make the code of all kernels, in one go."""
         views = Views()
-        kernels = [kernel_of(node, views) for node in task.lowered.steps]
-        codes = [
-            launch.code
-            for kernel in kernels
-            if kernel
-            for launch in (*kernel.checks, *kernel.launches)
-        ]
+        steps = task.lowered.steps
+        codes = [launch.code for node in steps for launch in launches_of(node, views)]
         return self.driver.load(list(dict.fromkeys(codes)))
 
     def prepare(self, task: Task) -> GpuExecutable:
         """Allocate the memory, and find what each step launches."""
         executable = GpuExecutable(task, self.driver)
-        self._warn_of_host([task.lowered.steps[step] for step in executable.by_host])
+        self._warn_of_host(executable.by_host)
         return executable
 
     def _warn_of_host(self, nodes: Sequence[Node]) -> None:

@@ -44,11 +44,10 @@ class Location(NamedTuple):
 
 
 class DeviceMemory(Unique):
-    """All memory of a task on a device."""
+    """All memory of a task on a device; its arena is given."""
 
-    def __init__(self, task: Task, driver: DeviceDriver) -> None:
-        self.task, self.driver = task, driver
-        self.arena = driver.allocate(max(task.layout.arena, 1))
+    def __init__(self, task: Task, driver: DeviceDriver, arena: BufferPlace) -> None:
+        self.task, self.driver, self.arena = task, driver, arena
         self.views = Views()
         self.variables: list[BufferPlace | None] = [None] * len(task.variables)
         """Where each variable lies."""
@@ -102,7 +101,7 @@ class DeviceMemory(Unique):
     @property
     def arena_range(self) -> MemoryRange:
         """The bytes of all that a run computes."""
-        return self._range(BufferPlace(self.arena, 0), self.task.layout.arena)
+        return self._range(self.arena, self.task.layout.arena)
 
     def _range(self, place: BufferPlace, nbytes: int, writeable: bool = True) -> MemoryRange:
         first = self.driver.address(place.buffer) + place.offset
@@ -138,14 +137,18 @@ class DeviceMemory(Unique):
             return Location(variable, None, seen.offset)
         if is_leaf(seen.root):
             return Location(None, self._constant(seen.root), seen.offset)
-        return Location(None, self.arena, self.task.layout.placement.offsets[storage] + seen.offset)
+        return self.within_arena(self.task.layout.placement.offsets[storage] + seen.offset)
 
     def result(self, node: Node, part: int, storage: int) -> Location:
         """Where a result is written: in the variable that it updates, or in the arena."""
         variable = self._index.get((node, part))
         if variable is not None:
             return Location(variable, None, 0)
-        return Location(None, self.arena, self.task.layout.placement.offsets[storage])
+        return self.within_arena(self.task.layout.placement.offsets[storage])
+
+    def within_arena(self, offset: int) -> Location:
+        """Where a part of the arena begins."""
+        return Location(None, self.arena.buffer, self.arena.offset + offset)
 
     def _is_outside(self, seen: StridedView) -> bool:
         return (seen.root, seen.part) in self._index or is_leaf(seen.root)

@@ -12,7 +12,7 @@ from tawny.engine.cpu.interpreter import COUNT, ENTRIES, ENTRY, STATUS, TABLE
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.llvm.ir.builder import I8, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
-from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
+from tawny.engine.llvm.scalar.philox import scramble
 
 RUN, CALL, STOP, LENGTH, REVERSE, PLACE, BEGINS, GOES_ON, MOST_AT_ONCE, AT = range(10)
 CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(10, 17)
@@ -248,15 +248,3 @@ class _SwitchWriter(_BodyWriter):
         draw = f.load(I64, self.draw)
         self._number_draws(f.cell(branch, OWN_DRAWS), f.cell(branch, DRAW_COUNT), draw)
         self._run(f.cell(branch, OWN_CALL, PTR))
-
-
-def scramble(word: Value) -> Value:
-    """The permutation of words by which draws in loops are numbered; see `tawny.ops.loops`."""
-    for shift, factor in SCRAMBLE:
-        word = (word ^ word.shifted_down(shift)) * as_signed(factor)
-    return word ^ word.shifted_down(LAST_SHIFT)
-
-
-def as_signed(word: int) -> int:
-    """The as_signed number with the bits of a word."""
-    return word - 2**64 if word >= 2**63 else word

@@ -16,7 +16,7 @@ from tawny.engine.gpu.launch import (
     grid_kernel,
 )
 from tawny.engine.llvm.ir.builder import F16, F32, F64, I64, Module, Value
-from tawny.engine.llvm.scalar.philox import draw_words, normal, uniform
+from tawny.engine.llvm.scalar.philox import draw_words, normal, scramble, uniform
 from tawny.shape import size
 
 
@@ -65,6 +65,31 @@ def _write_next_run(module: Module, name: str, structure: object) -> None:
         with f.when(grid.number.equals(0)):
             f.store(f.load(I64, place) + 1, place)
 
+
+def _write_number_step(module: Module, name: str, structure: object) -> None:
+    """Write the kernel that says which step of a loop is next."""
+    del structure
+    with grid_kernel(module, name, 1, 1) as grid:
+        f, (place,) = grid.f, grid.places
+        with f.when(grid.number.equals(0)):
+            f.store(grid.numbers[0], place)
+
+
+def _write_number_draws(module: Module, name: str, structure: object) -> None:
+    """Write the kernel that says by which number a step of a loop draws."""
+    del structure
+    with grid_kernel(module, name, 2, 1) as grid:
+        f, (run, own) = grid.f, grid.places
+        with f.when(grid.number.equals(0)):
+            f.store(scramble(scramble(f.load(I64, run)) + grid.numbers[0] + 1), own)
+
+
+NUMBER_STEP: Final = Launch(KernelCode(_write_number_step, None), (0,), (0,), 1, 1)
+"""The launch before a step of a loop: its place is written; the number is the place."""
+
+NUMBER_DRAWS: Final = Launch(KernelCode(_write_number_draws, None), (DRAW, 0), (0,), 1, 1)
+"""The launch before a step of a loop with random draws, given its place, as
+`tawny.ops.loops.draw_of_place` says."""
 
 NEXT_RUN: Final = Launch(KernelCode(_write_next_run, None), (DRAW,), (), 1, 1)
 """The launch that ends a run with random draws: the next one has the next number."""

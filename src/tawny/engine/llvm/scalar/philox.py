@@ -11,6 +11,7 @@ from typing import Final
 from tawny.dtype import DType
 from tawny.engine.llvm.ir.builder import F32, F64, I32, I64, Function, Type, Value
 from tawny.engine.llvm.vectormath import cos, log1p
+from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
 
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 WEYL: Final = (0x9E3779B9, 0xBB67AE85)
@@ -82,3 +83,15 @@ def normal(f: Function, words: Words, number: Type) -> Value:
 def random_bits(words: Words) -> Value:
     """64 random bits."""
     return _low(words[0]) | (words[1] << 32)
+
+
+def scramble(word: Value) -> Value:
+    """The permutation of words by which draws in loops are numbered; see `tawny.ops.loops`."""
+    for shift, factor in SCRAMBLE:
+        word = (word ^ word.shifted_down(shift)) * _as_signed(factor)
+    return word ^ word.shifted_down(LAST_SHIFT)
+
+
+def _as_signed(word: int) -> int:
+    """The signed number with the bits of a word."""
+    return word - 2**64 if word >= 2**63 else word
