@@ -16,6 +16,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny import random as draws
 from tawny.engine.cuda import driver as cuda
+from tawny.engine.gpu import executable, steps
 from tawny.engine.gpu.engine import GpuEngine
 from tawny.engine.protocol import ENGINES
 
@@ -255,6 +256,50 @@ def test_steps_of_the_host_lie_between_graphs(library: RecordingLibrary) -> None
     program.run(3)
     assert counts(library, "cuGraphInstantiateWithFlags") in (2, 4)
     assert counts(library, "cuGraphLaunch") == 6
+
+
+def running(length: int) -> tw.Graph:
+    x, w = tw.var("x", (length, 8), "float32"), tw.var("w", (8, 8), "float32")
+    carry, rows = tw.scan(lambda c, a: (tnp.tanh(c @ w + a), c), x[0] * 0, x)
+    return tw.Graph([x, w], [carry, rows])
+
+
+def test_steps_of_a_loop_are_in_the_captured_graph(library: RecordingLibrary) -> None:
+    """Each with its own rows; nothing is copied to or from the host."""
+    program = running(10).compile(engine="cuda", incremental=False)
+    program.set(x=np.ones((10, 8), "float32"), w=np.ones((8, 8), "float32"))
+    program.run(views=True)
+    library.calls.clear()
+    library.launches.clear()
+    program.run(views=True)
+    assert counts(library, "cuGraphLaunch") == 1
+    assert not counts(library, "cuMemcpyDtoHAsync_v2") + counts(library, "cuMemcpyHtoDAsync_v2")
+    assert len({tuple(cells) for _, _, cells in library.launches}) >= 10
+
+
+def test_a_loop_of_very_many_launches_is_not_captured(
+    library: RecordingLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "MOST_RECORDED", 9)
+    program = running(10).compile(engine="cuda")
+    program.set(x=np.ones((10, 8), "float32"), w=np.ones((8, 8), "float32"))
+    program.run(views=True)
+    assert not any(len(graph) >= 10 for graph in library.captures.values())
+
+
+def test_the_device_is_waited_for_after_so_many_launches(
+    library: RecordingLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that Control-C is heard where a run launches much."""
+    program = running(10).compile(engine="cuda", incremental=False)
+    program.set(x=np.ones((10, 8), "float32"), w=np.ones((8, 8), "float32"))
+    program.run()
+    monkeypatch.setattr(executable, "MOST_ASKED", 30)
+    program = running(10).compile(engine="cuda", incremental=False)
+    program.set(x=np.ones((10, 8), "float32"), w=np.ones((8, 8), "float32"))
+    library.calls.clear()
+    program.run(100)
+    assert counts(library, "cuStreamSynchronize") >= 30
 
 
 def test_draws_take_the_number_of_the_run_from_the_device(library: RecordingLibrary) -> None:

@@ -126,7 +126,7 @@ def _plan_loop(node: Node) -> DeviceLoop | None:
         if found is None:
             return None
         bodies.append(found)
-    places = _Places(max(body.task.layout.arena for body in bodies))
+    places = _ScratchPlaces(max(body.task.layout.arena for body in bodies))
     own, operands, results = places.add(OWN_BYTES), op.operand_types(), op.result_types()
     copied = {
         i: places.add(nbytes(operands[i]))
@@ -152,7 +152,7 @@ def _is_as_new(seen: StridedView) -> bool:
     return seen.memory.contiguous and not seen.offset % VECTOR_BYTES
 
 
-class _Places:
+class _ScratchPlaces:
     """Places one after the other."""
 
     def __init__(self, end: int) -> None:

@@ -182,7 +182,7 @@ class DeviceSteps(DeviceMemory):
         return StepCommand(command, None if launches is None else len(copies) + launches)
 
 
-class _BodyRun:
+class _DeviceBody:
     """Bodies of a loop or a branch, in the scratch memory of its step."""
 
     def __init__(
@@ -203,7 +203,7 @@ class _BodyRun:
         """How many launches a run asks for; None where the host takes part."""
         return None
 
-    def within(self, offset: int) -> BufferPlace:
+    def in_scratch(self, offset: int) -> BufferPlace:
         """A place in the scratch memory."""
         return BufferPlace(self._room.buffer, self._room.offset + offset)
 
@@ -213,7 +213,7 @@ class _BodyRun:
             self.driver.copy(*source, *target, count)
 
 
-class _SwitchRun(_BodyRun):
+class _DeviceSwitch(_DeviceBody):
     """One of several bodies, by its number, which the host reads."""
 
     def run(
@@ -227,7 +227,7 @@ class _SwitchRun(_BodyRun):
         _ask(body.commands, draw)
 
 
-class _LoopRun(_BodyRun):
+class _StepByStep(_DeviceBody):
     """A body, step by step: its carries alternate between two places, or are written over."""
 
     def __init__(
@@ -280,12 +280,12 @@ class _LoopRun(_BodyRun):
             self.steps.variables[self.first_home + result] = then[c]
 
 
-class _ScanRun(_LoopRun):
+class _DeviceScan(_StepByStep):
     """As many steps as are known before."""
 
     @property
     def launches(self) -> int | None:
-        """Those of all steps, copies of rows among them."""
+        """The launches of all steps, copies of rows among them."""
         counts = [command.launches for command in self.steps.commands]
         known = [n for n in counts if n is not None]
         if len(known) < len(counts):
@@ -301,7 +301,7 @@ class _ScanRun(_LoopRun):
         op, commands = self.op, self.steps.commands
         now, then = self._first_places(operands, results)
         shared = range(op.first_shared, len(operands))
-        self.set_variables([(0, self.within(self.loop.own))])
+        self.set_variables([(0, self.in_scratch(self.loop.own))])
         self.set_variables([(1 + i, operands[i]) for i in shared])
         types, made = op.body.types, op.body.result_types
         rows = range(op.carries, op.first_shared)
@@ -324,7 +324,7 @@ class _ScanRun(_LoopRun):
     def _lies(self, variable: int, base: BufferPlace, place: int, count: int) -> BufferPlace:
         """Where a row lies in a step."""
         own = self.loop.rows.get(variable)
-        return _row(base, place, count) if own is None else self.within(own)
+        return _row(base, place, count) if own is None else self.in_scratch(own)
 
     def _first_places(
         self, operands: Sequence[BufferPlace], results: Sequence[BufferPlace]
@@ -338,7 +338,7 @@ class _ScanRun(_LoopRun):
                 now.append(last)
                 then.append(last)
                 continue
-            other = self.within(self.loop.second[c])
+            other = self.in_scratch(self.loop.second[c])
             target = last if self.op.length % 2 else other
             if first == target:
                 self.copy(first, other, self.sizes[c])
@@ -354,11 +354,11 @@ class _ScanRun(_LoopRun):
         """The place of a carry that is not this one."""
         if self._is_in_place(c):
             return result
-        second = self.within(self.loop.second[c])
+        second = self.in_scratch(self.loop.second[c])
         return second if place == result else result
 
 
-class _WhileRun(_LoopRun):
+class _DeviceWhile(_StepByStep):
     """Steps until the body says that there is no other: the host reads it after each."""
 
     def run(
@@ -367,14 +367,14 @@ class _WhileRun(_LoopRun):
         """Run steps."""
         begins, *given = operands
         own, second = self.loop.own, self.loop.second
-        flag = self.within(own + FLAG_OFFSET)
+        flag = self.in_scratch(own + FLAG_OFFSET)
         shared = range(self.op.carries, len(given))
-        self.set_variables([(0, self.within(own)), (self.first_home, flag)])
+        self.set_variables([(0, self.in_scratch(own)), (self.first_home, flag)])
         self.set_variables([(1 + i, given[i]) for i in shared])
         for c, _ in self.carries:
             self.copy(given[c], results[c], self.sizes[c])
         now = list(results)
-        then = [self.within(second[c]) if c in second else now[c] for c, _ in self.carries]
+        then = [self.in_scratch(second[c]) if c in second else now[c] for c, _ in self.carries]
         place, goes_on = 0, self.driver.read(*begins, 1).any()
         while goes_on:
             self.set_carries(now, then)
@@ -387,9 +387,9 @@ class _WhileRun(_LoopRun):
 
 
 _RUNS: Final[Mapping[type[Op], Any]] = {
-    ScanLoop: _ScanRun,
-    WhileLoop: _WhileRun,
-    Switch: _SwitchRun,
+    ScanLoop: _DeviceScan,
+    WhileLoop: _DeviceWhile,
+    Switch: _DeviceSwitch,
 }
 
 _STEP: Final = 0
