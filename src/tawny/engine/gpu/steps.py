@@ -42,7 +42,7 @@ MOST_RECORDED: Final = 1 << 16
 
 
 class StepCommand(NamedTuple):
-    """What a position of the schedule does."""
+    """The command of a position of the schedule."""
 
     ask: Command
     launches: int | None
@@ -65,7 +65,7 @@ class DeviceSteps(DeviceMemory):
         self.commands = [self._command(p) for p in range(len(task.layout.sequence))]
 
     def _command(self, position: int) -> StepCommand:
-        """What a position of the schedule does."""
+        """The command of a position of the schedule."""
         layout = self.task.layout
         node = self.task.lowered.steps[layout.sequence[position]]
         seen = [self.views(source) for source in node.inputs]
