@@ -30,7 +30,7 @@ FLAG_OFFSET: Final = VECTOR_BYTES
 
 
 class DeviceLoop(NamedTuple):
-    """The plan of a loop or a branch: scratch memory is an arena for its bodies, and what is listed.
+    """The plan of a loop or a branch: scratch memory is an arena for its bodies and the rest.
 
     Each body has all of the arena: they run one after the other.  Listed are places in it.
     """
