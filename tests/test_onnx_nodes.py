@@ -24,7 +24,6 @@ REASONS = {
     r"ImageDecoder\): the operator": "files of images are decoded by libraries for them",
     r"BitCast\): the operator": "no op reads bits as numbers of another type",
     r"training.Gradient\): the operator": "derivatives are made by tw.gradients, not by a node",
-    r"ai.onnx.ml.(Binarizer|TreeEnsemble)\): the operator": "classical learners are few",
     r"(Label|StringNorm|StringSplit|StringConcat|RegexFullMatch).*\): the operator": "strings",
 }
 """What an error says, and why that is no mistake."""

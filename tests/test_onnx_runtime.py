@@ -1,58 +1,17 @@
-"""Operators that the standard has no cases for, and quantised ones, beside ONNX Runtime."""
+"""ONNX Runtime's own operators of floating-point numbers, beside ONNX Runtime."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
-import tawny as tw  # noqa: E402
-
-rng = np.random.default_rng(11)
-MICROSOFT = "com.microsoft"
-
-
-def both(
-    op: str, operands: list[Any], domain: str = "", outputs: int = 1, **attributes: Any
-) -> tuple[Any, Any]:
-    """The results of one node, by Tawny and by ONNX Runtime."""
-    helper = onnx.helper
-    names = [f"x{i}" if x is not None else "" for i, x in enumerate(operands)]
-    results = [f"y{i}" for i in range(outputs)]
-    node = helper.make_node(op, names, results, name="n", domain=domain, **attributes)
-    given = {n: x for n, x in zip(names, operands, strict=True) if x is not None}
-    inputs = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-        for n, x in given.items()
-    ]
-    made = [onnx.ValueInfoProto(name=n) for n in results]
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
-    model = helper.make_model(
-        helper.make_graph([node], "g", inputs, made), opset_imports=opsets, ir_version=10
-    )
-    data = model.SerializeToString()
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    theirs = session.run(None, given)
-    graph = tw.onnx.load(data)
-    assert isinstance(graph, tw.Graph)
-    ours = graph.compile(engine="cpu")(**given)
-    return [ours[n] for n in results], theirs
-
-
-def normal(*shape: int) -> Any:
-    return rng.normal(size=shape).astype("float32")
-
-
-def bytes_of(*shape: int, dtype: str = "uint8") -> Any:
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
-
+from onnx_beside import MICROSOFT, alone, both, normal, rng
 
 FUSED: dict[str, tuple[list[Any], dict[str, Any], int]] = {
     "Gelu": ([normal(3, 4)], {}, 1),
@@ -79,64 +38,174 @@ FUSED: dict[str, tuple[list[Any], dict[str, Any], int]] = {
         {"epsilon": 1e-5},
         1,
     ),
+    "FusedConv": (
+        [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4), normal(1, 4, 6, 6)],
+        {"pads": [1, 1, 1, 1], "activation": "LeakyRelu", "activation_params": [0.2]},
+        1,
+    ),
+    "EmbedLayerNormalization": (
+        [
+            rng.integers(0, 9, (2, 5)).astype("int32"),
+            rng.integers(0, 2, (2, 5)).astype("int32"),
+            normal(9, 8),
+            normal(6, 8),
+            normal(2, 8),
+            normal(8),
+            normal(8),
+            np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "int32"),
+        ],
+        {"epsilon": 1e-5},
+        2,
+    ),
+    "RotaryEmbedding": (
+        [normal(2, 3, 5, 8), np.array([3], "int64"), normal(20, 4), normal(20, 4)],
+        {"interleaved": 1},
+        1,
+    ),
+    "MatMulNBits": (
+        [
+            normal(3, 40),
+            rng.integers(0, 255, (6, 2, 16)).astype("uint8"),
+            normal(6, 2),
+            rng.integers(0, 255, (6, 1)).astype("uint8"),
+        ],
+        {"K": 40, "N": 6, "bits": 4, "block_size": 32},
+        1,
+    ),
 }
+KNOWN = {"MatMulNBits": (1, 2, 3)}
+"""Operands that are constants."""
+
+KEYS = normal(2, 5, 8)
+ATTENTIONS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
+    "one input": ("Attention", [normal(2, 5, 8), normal(8, 24), normal(24)], {}, 1),
+    "causal, with a past": (
+        "Attention",
+        [normal(2, 3, 8), normal(8, 24), normal(24), None, normal(2, 2, 2, 4, 4)],
+        {"unidirectional": 1},
+        2,
+    ),
+    "lengths": (
+        "Attention",
+        [normal(2, 5, 8), normal(8, 24), normal(24), np.array([3, 5], "int32")],
+        {},
+        1,
+    ),
+    "a mask of places": (
+        "Attention",
+        [normal(1, 4, 8), normal(8, 24), normal(24), np.array([[1, 1, 1, 0]], "int32")],
+        {},
+        1,
+    ),
+    "several heads": ("MultiHeadAttention", [KEYS, normal(2, 6, 8), normal(2, 6, 8)], {}, 1),
+    "several heads with biases": (
+        "MultiHeadAttention",
+        [KEYS, normal(2, 6, 8), normal(2, 6, 8), normal(24), None, normal(2, 2, 5, 6)],
+        {"scale": 0.3},
+        1,
+    ),
+    "several heads with a past": (
+        "MultiHeadAttention",
+        [
+            KEYS,
+            normal(2, 5, 8),
+            normal(2, 5, 8),
+            None,
+            None,
+            None,
+            normal(2, 2, 3, 4),
+            normal(2, 2, 3, 4),
+        ],
+        {},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention(name: str) -> None:
+    op, operands, attributes, outputs = ATTENTIONS[name]
+    ours, theirs = both(op, operands, MICROSOFT, outputs, num_heads=2, **attributes)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_heads_that_share_keys(packed: bool, interleaved: int) -> None:
+    q, k, v = normal(2, 1, 64), normal(2, 1, 32), normal(2, 1, 32)
+    parts = [np.concatenate([q, k, v], -1), None, None] if packed else [q, k, v]
+    operands = [*parts, normal(2, 2, 6, 16), normal(2, 2, 6, 16)]
+    operands += [np.array([3, 6], "int32"), np.array(7, "int32"), normal(9, 8), normal(9, 8)]
+    ours, theirs = both(
+        "GroupQueryAttention",
+        operands,
+        MICROSOFT,
+        3,
+        known=(6,),
+        num_heads=4,
+        kv_num_heads=2,
+        do_rotary=1,
+        rotary_interleaved=interleaved,
+    )
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
+    for a, b in zip(ours[1:], theirs[1:], strict=True):  # what is behind the ends is not said
+        np.testing.assert_allclose(a[0, :, :4], b[0, :, :4], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(a[1], b[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Tanh", "Sigmoid", "Clip", "HardSigmoid"])
+def test_functions_of_fused_convolutions(activation: str) -> None:
+    operands = [normal(1, 2, 5, 5), normal(3, 2, 3, 3)]
+    given = {"Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4]}.get(activation)
+    more = {} if given is None else {"activation_params": given}
+    ours, theirs = both("FusedConv", operands, MICROSOFT, activation=activation, **more)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("op", FUSED)
 def test_fused_operators(op: str) -> None:
     operands, attributes, outputs = FUSED[op]
-    ours, theirs = both(op, operands, MICROSOFT, outputs, **attributes)
+    ours, theirs = both(op, operands, MICROSOFT, outputs, known=KNOWN.get(op, ()), **attributes)
     for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-4 if op == "FastGelu" else 1e-5, atol=1e-5)
+        tolerance = 2e-4 if "FastGelu" in op else 1e-5
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance / 10)
 
 
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("terms", [4, 64])
-def test_convolutions_of_bytes_are_exact(terms: int, groups: int) -> None:
-    x, kernel = bytes_of(2, terms, 14, 14), bytes_of(8, terms // groups, 3, 3)
-    zeros = [np.array(131, "uint8"), np.array(117, "uint8")]
-    ours, theirs = both("ConvInteger", [x, kernel, *zeros], pads=[1, 1, 1, 1], group=groups)
-    np.testing.assert_array_equal(ours[0], theirs[0])
+def gaussian(x: Any) -> Any:
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 
 
-@pytest.mark.parametrize("terms", [16, 255, 1000])
-def test_products_of_bytes_are_exact(terms: int) -> None:
-    x, y = bytes_of(5, terms), bytes_of(terms, 7, dtype="int8")
-    zeros = [np.array(200, "uint8"), np.array(-3, "int8")]
-    ours, theirs = both("MatMulInteger", [x, y, *zeros])
-    np.testing.assert_array_equal(ours[0], theirs[0])
-    scales = [np.array(s, "float32") for s in (0.011, 0.007, 0.9)]
-    a, b, c = scales
-    operands = [x, a, zeros[0], y, b, zeros[1], c, np.array(120, "uint8")]
-    ours, theirs = both("QLinearMatMul", operands)
-    np.testing.assert_array_equal(ours[0], theirs[0])
-
-
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_quantised_convolutions_are_equal(per_channel: bool) -> None:
-    x, kernel = bytes_of(1, 16, 10, 10), bytes_of(8, 16, 3, 3, dtype="int8")
-    shape = (8,) if per_channel else ()
-    k_scale = np.asarray(rng.uniform(0.001, 0.01, shape), "float32")
-    k_zero = np.zeros(shape, "int8")
-    bias = rng.integers(-5000, 5000, 8).astype("int32")
-    operands = [x, np.array(0.02, "float32"), np.array(128, "uint8"), kernel, k_scale, k_zero]
-    operands += [np.array(0.25, "float32"), np.array(119, "uint8"), bias]
-    ours, theirs = both("QLinearConv", operands, strides=[2, 2], pads=[1, 1, 1, 1])
-    np.testing.assert_array_equal(ours[0], theirs[0])
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-def test_quantisation_is_equal(dtype: str) -> None:
-    x, scale = normal(4, 300) * 40, np.asarray(rng.uniform(0.1, 1, 4), "float32")
-    zero = bytes_of(4, dtype=dtype)
-    ours, theirs = both("QuantizeLinear", [x, scale, zero], axis=0)
-    np.testing.assert_array_equal(ours[0], theirs[0])
-    ours, theirs = both("DequantizeLinear", [theirs[0], scale, zero], axis=0)
-    np.testing.assert_array_equal(ours[0], theirs[0])
-
-
-def test_dynamic_quantisation_is_equal() -> None:
-    for x in (normal(5, 60), abs(normal(5, 60)), np.zeros((3, 3), "float32")):
-        ours, theirs = both("DynamicQuantizeLinear", [x], outputs=3)
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a, b)
+def test_operators_that_its_processors_lack() -> None:
+    x, y, bias = normal(2, 3, 4), normal(2, 3, 4), normal(4)
+    made = alone("BiasAdd", [x, bias, y], MICROSOFT)
+    np.testing.assert_allclose(made, x + bias + y, rtol=1e-6)
+    made = alone("BiasSplitGelu", [x, bias], MICROSOFT)
+    both_halves = x + bias
+    np.testing.assert_allclose(
+        made, both_halves[..., :2] * gaussian(both_halves[..., 2:]), rtol=1e-5, atol=1e-6
+    )
+    w = normal(4, 5)
+    made = alone("GemmFastGelu", [x, w], MICROSOFT)
+    np.testing.assert_allclose(made, gaussian(x @ w), atol=1e-3)
+    image, scale, shift = normal(2, 3, 3, 8), normal(8), normal(8)
+    made = alone("GroupNorm", [image, scale, shift], MICROSOFT, groups=2, activation=1)
+    split = image.reshape(2, 9, 2, 4)
+    split = (split - split.mean((1, 3), keepdims=True)) / split.std((1, 3), keepdims=True)
+    want = split.reshape(image.shape) * scale + shift
+    np.testing.assert_allclose(made, want / (1 + np.exp(-want)), rtol=1e-4, atol=1e-4)
+    q, one, zero = (
+        rng.integers(0, 255, (2, 8)).astype("uint8"),
+        np.array(1.0, "float32"),
+        np.array(3, "uint8"),
+    )
+    made = alone("QLinearReduceMean", [q, one, zero, one, zero], MICROSOFT, axes=[1], keepdims=0)
+    np.testing.assert_array_equal(made, np.rint((q.astype(int) - 3).mean(1)) + 3)
+    made = alone(
+        "QLinearSoftmax",
+        [q, one, zero, np.array(1 / 256, "float32"), np.array(0, "uint8")],
+        MICROSOFT,
+    )
+    shares = np.exp(q.astype(float) - q.max(1, keepdims=True))
+    want = np.minimum(np.rint(shares / shares.sum(1, keepdims=True) * 256), 255)
+    np.testing.assert_array_equal(made, want)

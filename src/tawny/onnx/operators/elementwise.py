@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final
 
@@ -344,3 +344,26 @@ def bias_gelu(call: NodeCall) -> Array:
 def fast_gelu(call: NodeCall) -> Array:
     """The Gaussian linear unit of a sum, approximately."""
     return gelu(reduce(np.add, call.arrays()), approximate=True)
+
+
+# --------------------------------------------------- functions that nodes name
+
+ACTIVATIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
+    "Clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "Gelu": lambda x, _a, _b: gelu(x),
+    "HardSigmoid": hard_sigmoid,
+    "LeakyRelu": lambda x, slope, _b: leaky_relu(x, slope),
+    "Relu": lambda x, _a, _b: np.relu(x),
+    "Sigmoid": lambda x, _a, _b: np.sigmoid(x),
+    "Tanh": lambda x, _a, _b: np.tanh(x),
+}
+"""What fused operators may apply in the end, with two parameters that some of them have."""
+
+
+def apply_activation(call: NodeCall, x: Array, name: str, parameters: Sequence[float]) -> Array:
+    """`x` through the function that a fused operator names."""
+    function = ACTIVATIONS.get(name)
+    if function is None:
+        call.fail(f"activation {name!r} is not supported; accepted: {', '.join(ACTIVATIONS)}")
+    first, second = (*parameters, 0.0, 0.0)[:2]
+    return function(x, first, second)

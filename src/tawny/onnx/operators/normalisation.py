@@ -7,7 +7,7 @@ from tawny import random
 from tawny.array import Array
 from tawny.dtype import FLOAT32
 from tawny.onnx.call import NodeCall
-from tawny.onnx.operators.elementwise import select
+from tawny.onnx.operators.elementwise import gelu, select
 from tawny.onnx.table import MICROSOFT, operator
 
 
@@ -125,6 +125,41 @@ def skip_rms_norm(call: NodeCall) -> tuple[Array | None, ...]:
     epsilon = call.number("epsilon", 1e-5)
     made = root_mean_square(total, (total.ndim - 1,), epsilon, wide=True) * call.array(2)
     return made, None, None, total
+
+
+@operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT)
+def group_norm_last(call: NodeCall) -> tuple[Array, Array]:
+    """Groups of the last axis without their mean and over their deviation."""
+    x, scale, bias = (call.array(i).astype(FLOAT32) for i in range(3))
+    dtype = call.array(0).dtype
+    if not call.flag("channels_last", True):
+        call.fail("channels_last=0 is not supported")
+    for i in range(3, len(call.operands)):  # what is skipped, and its bias
+        addend = call.array(i)
+        one_each = addend.ndim == 2
+        x = x + (np.expand_dims(addend, (1, 2)) if one_each else addend).astype(FLOAT32)
+    groups = call.integer("groups")
+    if groups < 1 or x.shape[-1] % groups:
+        call.fail(f"groups is {groups}, for an input of shape {x.shape}")
+    split = np.reshape(x, (x.shape[0], -1, groups, x.shape[-1] // groups))
+    made, _, _ = standardise(split, (1, 3), call.number("epsilon", 1e-5))
+    made = np.reshape(made, x.shape) * scale + bias
+    made = made * np.sigmoid(made) if call.integer("activation", 0) == 1 else made
+    return made.astype(dtype), x.astype(dtype)
+
+
+@operator("BiasAdd", domain=MICROSOFT)
+def bias_add(call: NodeCall) -> Array:
+    """A bias of the last axis and another array, added."""
+    return call.array(0) + call.array(1) + call.array(2)
+
+
+@operator("BiasSplitGelu", domain=MICROSOFT)
+def bias_split_gelu(call: NodeCall) -> Array:
+    """One half of the last axis times the Gaussian unit of the other, after a bias is added."""
+    x = call.array(0) + call.array(1)
+    half = x.shape[-1] // 2
+    return x[..., :half] * gelu(x[..., half:])
 
 
 @operator("MeanVarianceNormalization")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy
+
 import tawny.numpy as np
 from tawny.array import Array
+from tawny.node import Value
 from tawny.onnx.call import NodeCall
-from tawny.onnx.operators.elementwise import gelu, leaky_relu
+from tawny.onnx.operators.elementwise import apply_activation, gelu
 from tawny.onnx.table import MICROSOFT, operator, two_operands
 
 operator("MatMul")(two_operands(np.matmul))
@@ -32,16 +35,13 @@ def gemm(call: NodeCall) -> Array:
     return made if c is None else made + scale_by(c, call.number("beta", 1.0))
 
 
-ACTIVATIONS = {"Relu": np.relu, "Tanh": np.tanh, "Sigmoid": np.sigmoid}
-
-
 @operator("FusedGemm", domain=MICROSOFT)
 def fused_gemm(call: NodeCall) -> Array:
     """A matrix product with a function behind it."""
     return activate(gemm(call), call)
 
 
-@operator("FusedMatMul", domain=MICROSOFT)
+@operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(call: NodeCall) -> Array:
     """A product of matrices, each transposed or not, times a number."""
     a, b = call.array(0), call.array(1)
@@ -55,15 +55,7 @@ def fused_matmul(call: NodeCall) -> Array:
 def activate(x: Array, call: NodeCall) -> Array:
     """`x` through the function that a fused operator names."""
     name = call.text("activation", "")
-    if name in ACTIVATIONS:
-        return ACTIVATIONS[name](x)
-    if name == "LeakyRelu":
-        return leaky_relu(x, call.number("activation_alpha", 0.01))
-    if name == "Gelu":
-        return gelu(x)
-    if name:
-        call.fail(f"activation {name!r} is not supported; accepted: {', '.join(ACTIVATIONS)}")
-    return x
+    return apply_activation(call, x, name, (call.number("activation_alpha", 0.01),)) if name else x
 
 
 @operator("Einsum")
@@ -76,3 +68,51 @@ def einsum(call: NodeCall) -> Array:
 def determinant(call: NodeCall) -> Array:
     """The determinant of each matrix."""
     return np.linalg.det(call.array(0))
+
+
+@operator("GemmFastGelu", domain=MICROSOFT)
+def gemm_gelu(call: NodeCall) -> Array:
+    """A product of matrices and a bias through the Gaussian unit, approximated."""
+    made, bias = np.matmul(call.array(0), call.array(1)), call.optional(2)
+    return gelu(made if bias is None else made + bias, approximate=True)
+
+
+@operator("MatMulNBits", domain=MICROSOFT)
+def matmul_with_few_bits(call: NodeCall) -> Array:
+    """A product with a matrix whose elements have a few bits, and a scale for each block."""
+    x, bias = call.array(0), call.optional(5)
+    if call.optional(4) is not None:
+        call.fail("g_idx is not supported")
+    made = np.matmul(x, np.asarray(_unpack_blocks(call)).astype(x.dtype))
+    return made if bias is None else made + bias
+
+
+def _unpack_blocks(call: NodeCall) -> Value:
+    """A right matrix whose elements have a few bits, as numbers."""
+    depth, columns = call.integer("K"), call.integer("N")
+    bits, block = call.integer("bits", 4), call.integer("block_size")
+    if bits not in {2, 4, 8} or block < 16 or depth < 1 or columns < 1:
+        call.fail(f"bits={bits}, block_size={block}, K={depth}, N={columns} are not supported")
+    blocks = -(-depth // block)
+    call.check_elements(columns * blocks * block, "the right matrix")
+    packed, scales = call.known_operand(1), call.known_operand(2)
+    if packed.dtype != numpy.uint8 or packed.size * 8 != columns * blocks * block * bits:
+        call.fail(f"operand 1 has shape {packed.shape} and dtype {packed.dtype}, which do not fit")
+    if scales.size != columns * blocks:
+        call.fail(f"operand 2 has shape {scales.shape}; expected {columns * blocks} scales")
+    whole = unpack_bits(packed, bits).reshape(columns, blocks, block).astype(scales.dtype)
+    zero: Value = numpy.full((columns, blocks), 2.0 ** (bits - 1), scales.dtype)
+    if call.optional(3) is not None:
+        given = call.known_operand(3)
+        if given.dtype == numpy.uint8:
+            given = unpack_bits(given.reshape(columns, -1), bits)[:, :blocks]
+        zero = given.reshape(columns, blocks).astype(scales.dtype)
+    made = (whole - zero[..., None]) * scales.reshape(columns, blocks, 1)
+    return made.reshape(columns, -1)[:, :depth].T
+
+
+def unpack_bits(packed: Value, bits: int) -> Value:
+    """Numbers of a few bits, several in each byte, the first ones lowest; the last axis grows."""
+    shifts = numpy.arange(0, 8, bits, dtype=numpy.uint8)
+    parts = (packed[..., None] >> shifts) & numpy.uint8((1 << bits) - 1)
+    return parts.reshape(*packed.shape[:-1], -1)

@@ -22,7 +22,7 @@ MOST_EXACT: Final = 2**24
 """Integers below this are exact in float32, and so are sums and products that stay below."""
 
 
-def _align_with(call: NodeCall, x: Array, given: Array, axis: int, block: int) -> Array:
+def align_with(call: NodeCall, x: Array, given: Array, axis: int, block: int) -> Array:
     """A scale or zero point as it stands beside the array it belongs to."""
     if given.ndim == 0 or (given.ndim == 1 and given.shape[0] == 1 and not block):
         return np.reshape(given, ())
@@ -69,8 +69,8 @@ def quantise_linear(call: NodeCall) -> Array:
         call.fail(f"operand 2 has dtype {dtype}; accepted: integers")
     if x.dtype.kind in "iu":
         x = x.astype(scale.dtype)
-    zero = None if zero is None else _align_with(call, x, zero, axis, block)
-    scale = _align_with(call, x, scale, axis, block)
+    zero = None if zero is None else align_with(call, x, zero, axis, block)
+    scale = align_with(call, x, scale, axis, block)
     wide = x.astype(scale.dtype) if call.opset < 23 else x
     return quantise(wide, scale.astype(wide.dtype), zero, dtype)
 
@@ -80,20 +80,30 @@ def dequantise_linear(call: NodeCall) -> Array:
     """The numbers that integers with a scale and a zero point stand for."""
     x, scale, zero = call.array(0), call.array(1), call.optional(2)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    zero = None if zero is None else _align_with(call, x, zero, axis, block)
-    return dequantise(x, _align_with(call, x, scale, axis, block), zero)
+    zero = None if zero is None else align_with(call, x, zero, axis, block)
+    return dequantise(x, align_with(call, x, scale, axis, block), zero)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantise(call: NodeCall) -> tuple[Array, Array, Array]:
     """Numbers as bytes, with the scale and the zero point that fit them."""
     x = call.array(0)
+    scale, zero = scale_to_range(x)
+    return quantise_to_range(x, scale, zero), scale, zero
+
+
+def scale_to_range(x: Array) -> tuple[Array, Array]:
+    """The scale and the zero point with which bytes reach from the least to the greatest number."""
     low = np.minimum(np.min(x), 0)
     high = np.maximum(np.max(x), 0)
     scale = (high - low) / 255
     safe = np.where(np.equal(scale, 0), 1, scale).astype(FLOAT32)
-    zero = np.minimum(np.maximum(np.rint(-low / safe), 0), 255).astype(UINT8)
-    return quantise(x, safe, zero, UINT8), safe, zero
+    return safe, np.minimum(np.maximum(np.rint(-low / safe), 0), 255).astype(UINT8)
+
+
+def quantise_to_range(x: Array, scale: Array, zero: Array) -> Array:
+    """Numbers as bytes."""
+    return quantise(x, scale, zero, UINT8)
 
 
 def centre(call: NodeCall, x: Array, zero: Array | None, axis: int) -> Array:
@@ -129,12 +139,12 @@ def quantised_matmul(call: NodeCall) -> Array:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (call.array(i) for i in range(8))
     x, y = centre(call, a, a_zero, -2), centre(call, b, b_zero, -1)
     sums = matmul_exact(x, y)
-    factor = _matrix_scale(a_scale, -2, a) * _matrix_scale(b_scale, -1, b)
-    ratio = (factor / _matrix_scale(scale, -2, sums)).astype(FLOAT32)
-    return requantise(sums, ratio, _matrix_scale(zero, -2, sums))
+    factor = matrix_scale(a_scale, -2, a) * matrix_scale(b_scale, -1, b)
+    ratio = (factor / matrix_scale(scale, -2, sums)).astype(FLOAT32)
+    return requantise(sums, ratio, matrix_scale(zero, -2, sums))
 
 
-def _matrix_scale(scale: Array, axis: int, x: Array) -> Array:
+def matrix_scale(scale: Array, axis: int, x: Array) -> Array:
     """A scale of a matrix, one number or one for each row or column."""
     if prod(scale.shape) == 1:
         return np.reshape(scale, ())

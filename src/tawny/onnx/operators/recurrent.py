@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN, GRU and LSTM, written out step after step."""
+"""Recurrent layers: RNN, GRU and LSTM, short sequences written out step after step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import INT64
+from tawny.loops.functions import scan
 from tawny.onnx.call import NodeCall
 from tawny.onnx.operators.elementwise import elu, hard_sigmoid, leaky_relu, select
 from tawny.onnx.table import operator
@@ -16,6 +17,12 @@ Activation = Callable[[Array], Array]
 State = tuple[Array, ...]
 Step = Callable[[Array, State], State]
 """From what a step adds of its input, and the state, to the next state."""
+
+Product = Callable[[Array], Array]
+"""Rows times the weights of a direction."""
+
+MOST_WRITTEN_OUT: Final = int(__import__("os").environ.get("WO", "32"))
+"""Sequences of more steps become loops, which are as soon built for any length."""
 
 ACTIVATIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
     "relu": lambda x, _a, _b: np.relu(x),
@@ -58,14 +65,17 @@ class Recurrence:
             call.fail(f"operand 0 has shape {x.shape}; it must have 3 axes")
         self.x = np.swapaxes(x, 0, 1) if self.is_batch_first else x
         self.steps, self.batch, _ = self.x.shape
-        call.check_steps(self.steps, "a sequence")
         if not self.steps:
             call.fail("a sequence without a step is not supported")
         self.kernels, self.recurrent = call.array(1), call.array(2)
         self.bias, self.lengths = call.optional(3), call.optional(4)
-        self.size = self.recurrent.shape[-1]
+        self.size = self.state_size()
         self.functions = self._activations(functions)
         self.clip = call.number("clip") if call.has("clip") else None
+
+    def state_size(self) -> int:
+        """How many numbers a state has."""
+        return self.recurrent.shape[-1]
 
     def _activations(self, defaults: Sequence[str]) -> list[Activation]:
         names = self.call.texts("activations", tuple(defaults) * self.directions)
@@ -103,6 +113,16 @@ class Recurrence:
         row, middle = self.bias[direction], gates * self.size
         return row[:middle], row[middle:]
 
+    def input_product(self, direction: int) -> Product:
+        """Inputs times their weights."""
+        weights = self.kernels[direction].T
+        return lambda x: np.matmul(x, weights)
+
+    def state_product(self, direction: int) -> Product:
+        """States times their weights."""
+        weights = self.recurrent[direction].T
+        return lambda h: np.matmul(h, weights)
+
     def run(
         self, make_step: Callable[[int], tuple[Step, Array | None]], initial: Sequence[int]
     ) -> tuple[Array, ...]:
@@ -110,30 +130,48 @@ class Recurrence:
 
         `make_step` gives the step of a direction, and the bias of its input.
         """
-        columns: list[list[Array]] = []
+        columns: list[Array] = []
         ends: list[State] = []
         for direction in range(self.directions):
             step, bias = make_step(direction)
-            inputs = np.matmul(self.x, self.kernels[direction].T)
+            inputs = self.input_product(direction)(self.x)
             inputs = inputs if bias is None else inputs + bias
             backward = self.direction == "reverse" or direction == 1
             state: State = tuple(self.initial(i, direction) for i in initial)
-            rows: dict[int, Array] = {}
-            for t in range(self.steps)[:: -1 if backward else 1]:
-                new = step(inputs[t], state)
-                output = new[0]
-                if self.lengths is not None:
-                    there = np.expand_dims(self.lengths.astype(INT64) > t, 1)
-                    new = tuple(select(there, n, o) for n, o in zip(new, state, strict=True))
-                    output = select(there, output, np.zeros_like(output))
-                state, rows[t] = new, output
-            columns.append([rows[t] for t in range(self.steps)])
+            column, state = self._steps(step, inputs, state, backward)
+            columns.append(column)
             ends.append(state)
-        stacked = np.stack([np.stack(column) for column in columns], 1)
+        stacked = np.stack(columns, 1)
         last = [np.stack(list(part)) for part in zip(*ends, strict=True)]
         if self.is_batch_first:
             return np.permute_dims(stacked, (2, 0, 1, 3)), *(np.swapaxes(e, 0, 1) for e in last)
         return stacked, *last
+
+    def _steps(
+        self, step: Step, inputs: Array, state: State, backward: bool
+    ) -> tuple[Array, State]:
+        """The states after all steps, stacked, and the last one."""
+        if self.steps > MOST_WRITTEN_OUT:
+
+            def row(before: State, given: tuple[Array, Array]) -> tuple[State, Array]:
+                return self._step(step, given[0], before, given[1])
+
+            places = np.arange(self.steps)
+            last, stacked = scan(row, state, (inputs, places), reverse=backward)
+            return stacked, last
+        rows: dict[int, Array] = {}
+        for t in range(self.steps)[:: -1 if backward else 1]:
+            state, rows[t] = self._step(step, inputs[t], state, t)
+        return np.stack([rows[t] for t in range(self.steps)]), state
+
+    def _step(self, step: Step, x: Array, state: State, t: Array | int) -> tuple[State, Array]:
+        """The next state and the output; sequences that are shorter keep theirs, and give zeros."""
+        new = step(x, state)
+        if self.lengths is None:
+            return new, new[0]
+        there = np.expand_dims(self.lengths.astype(INT64) > t, 1)
+        kept = tuple(select(there, n, o) for n, o in zip(new, state, strict=True))
+        return kept, select(there, new[0], np.zeros_like(new[0]))
 
 
 _WITH_BETA: Final = frozenset({"affine", "scaledtanh", "hardsigmoid"})
@@ -156,11 +194,10 @@ def rnn(call: NodeCall) -> tuple[Array, ...]:
     layer = Recurrence(call, ("Tanh",))
 
     def make_step(direction: int) -> tuple[Step, Array | None]:
-        weights = layer.recurrent[direction].T
-        function = layer.functions[direction]
+        product, function = layer.state_product(direction), layer.functions[direction]
 
         def step(x: Array, state: State) -> State:
-            return (function(layer.clip_gates(x + np.matmul(state[0], weights))),)
+            return (function(layer.clip_gates(x + product(state[0]))),)
 
         return step, _sum(*layer.biases(direction, 1))
 
@@ -210,12 +247,21 @@ def gru(call: NodeCall) -> tuple[Array, ...]:
 @operator("LSTM")
 def lstm(call: NodeCall) -> tuple[Array, ...]:
     """Long short-term memory."""
-    layer = Recurrence(call, ("Sigmoid", "Tanh", "Tanh"))
+    return run_lstm(Recurrence(call, LSTM_FUNCTIONS))
+
+
+LSTM_FUNCTIONS: Final = ("Sigmoid", "Tanh", "Tanh")
+"""What gates, cells and results go through, unless a node says other functions."""
+
+
+def run_lstm(layer: Recurrence) -> tuple[Array, ...]:
+    """All results of long short-term memory, the last one, and the last cells."""
+    call = layer.call
     size, peepholes = layer.size, call.optional(7)
     coupled = call.flag("input_forget")
 
     def make_step(direction: int) -> tuple[Step, Array | None]:
-        weights = layer.recurrent[direction].T
+        product = layer.state_product(direction)
         gate, cell, hidden = layer.functions[3 * direction : 3 * direction + 3]
         peep = None if peepholes is None else peepholes[direction]
 
@@ -224,7 +270,7 @@ def lstm(call: NodeCall) -> tuple[Array, ...]:
 
         def step(x: Array, state: State) -> State:
             h, c = state
-            whole = x + np.matmul(h, weights)
+            whole = x + product(h)
             i, o, f, g = (whole[:, k * size : (k + 1) * size] for k in range(4))
             entry = gate(layer.clip_gates(i + seen(0, c)))
             forget = 1 - entry if coupled else gate(layer.clip_gates(f + seen(2, c)))

@@ -17,9 +17,9 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.onnx.call import NodeCall
-from tawny.onnx.operators.elementwise import select
+from tawny.onnx.operators.elementwise import apply_activation, select
 from tawny.onnx.operators.movement import pad_with
-from tawny.onnx.table import operator
+from tawny.onnx.table import MICROSOFT, operator
 from tawny.ops.window import Pads
 
 CONVOLUTIONS = (np.conv1d, np.conv2d, np.conv3d)
@@ -155,10 +155,26 @@ def convolve(call: NodeCall, x: Array, kernel: Array) -> Array:
 
 
 @operator("Conv")
+def _conv(call: NodeCall) -> Array:
+    return convolution(call)
+
+
 def convolution(call: NodeCall) -> Array:
     """A kernel swept over an input, and a bias."""
     made, bias = convolve(call, call.array(0), call.array(1)), call.optional(2)
     return channels_first(made if bias is None else made + bias)
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_convolution(call: NodeCall) -> Array:
+    """A kernel swept over an input, a bias, an array that is added, and a function of all that."""
+    made = convolution(call)
+    addend = call.optional(3)
+    made = made if addend is None else made + addend
+    if not call.has("activation"):
+        return made
+    given = call.floats("activation_params", ())
+    return apply_activation(call, made, call.text("activation"), given)
 
 
 @operator("ConvTranspose")
@@ -273,7 +289,11 @@ def _places(call: NodeCall, x: Array) -> Array:
 @operator("AveragePool")
 def average_pool(call: NodeCall) -> Array:
     """The mean of each window; padding is counted, or not."""
-    x = call.array(0)
+    return mean_of_windows(call, call.array(0))
+
+
+def mean_of_windows(call: NodeCall, x: Array) -> Array:
+    """The mean of each window over `x`."""
     window, last = _pool_window(call, x), channels_last(x)
     if call.flag("count_include_pad"):
         last, pads = _pad(last, window.pads, 0), window.rest
