@@ -18,6 +18,7 @@ from tawny.memory.inplace import Refusal
 from tawny.memory.ordering.portfolio import depth_first_order
 from tawny.memory.placement import place as placement
 from tawny.memory.placement.beam import (
+    BeamOptions,
     SlackScore,
     TieBreak,
     beam_search,
@@ -98,19 +99,9 @@ def test_every_method_gives_valid_placements(seed):
             assert incumbent.offer(offsets) >= problem.bound
     within = sections(problem.births, problem.deaths, problem.sizes)
     assert within.bound == problem.bound
-    found = beam_search(
-        within,
-        width=8,
-        branching=3,
-        tie=rng.choice(list(TieBreak)),
-        score=rng.choice(list(SlackScore)),
-        capacity=problem.bound,
-        limit=1 << 40,
-        effort=Effort(),
-        noise=0.5,
-        seed=seed,
-        distinct=rng.random() < 0.5,
-    )
+    tie, score = rng.choice(list(TieBreak)), rng.choice(list(SlackScore))
+    options = BeamOptions(8, 3, tie, score, 0.5, seed, distinct=rng.random() < 0.5)
+    found = beam_search(within, options, problem.bound, 1 << 40, Effort())
     assert found is not None
     offsets = found.tolist()
     assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))

@@ -67,33 +67,20 @@ class OrderingModel:
 
 def ordering_model(problem: Problem) -> OrderingModel:
     """The ordering model of a problem, with sizes rounded up to its alignment."""
-    values, makers, roots = problem.values, problem.makers, problem.roots
-    sources = _source_steps(problem)
-    successors: list[list[int]] = [[] for _ in problem.steps]
-    predecessors: list[tuple[int, ...]] = []
-    reads: list[tuple[int, ...]] = []
+    values, makers = problem.values, problem.makers
+    before, successors = predecessors(problem), [list[int]() for _ in problem.steps]
+    for s, own in enumerate(before):
+        for p in own:
+            successors[p].append(s)
+    reads = _instances_read(problem)
     readers, sums = [0] * len(values), [0] * len(values)
     for root in problem.kept_roots:
         readers[root] = KEPT
-    for s, step in enumerate(problem.steps):
-        inputs = step.inputs
-        before = [p for v in inputs if (p := sources[v]) is not None]
-        instances = [c for v in inputs if makers[c := roots[v]] is not None]
-        if len(inputs) > 1:
-            instances = list(set(instances))
-        if len(before) > 1 or step.after:
-            before = list({*before, *step.after})
-        for p in before:
-            successors[p].append(s)
+    for s, instances in enumerate(reads):
         for c in instances:
             readers[c] += 1
             sums[c] += s
-        predecessors.append(tuple(before))
-        reads.append(tuple(instances))
-    in_place_pairs = [
-        tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
-        for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
-    ]
+    in_place_pairs = _in_place_pairs(problem)
     alignment = problem.alignment
     size = [-(-value.bytes // alignment) * alignment for value in values]
     pinned_bytes = 0
@@ -111,7 +98,7 @@ def ordering_model(problem: Problem) -> OrderingModel:
     ]
     bytes_surviving = [sum([size[v] for v in own if readers[v]]) for own in outputs]
     return OrderingModel(
-        predecessors=predecessors,
+        predecessors=before,
         successors=successors,
         reads=reads,
         bytes_written=bytes_written,
@@ -127,10 +114,29 @@ def ordering_model(problem: Problem) -> OrderingModel:
 
 def predecessors(problem: Problem) -> list[tuple[int, ...]]:
     """For each step those that must have run before it."""
-    sources = _source_steps(problem)
+    sources, found = _source_steps(problem), list[tuple[int, ...]]()
+    for step in problem.steps:
+        before = [p for v in step.inputs if (p := sources[v]) is not None]
+        several = len(before) > 1 or step.after
+        found.append(tuple({*before, *step.after}) if several else tuple(before))
+    return found
+
+
+def _instances_read(problem: Problem) -> list[tuple[int, ...]]:
+    """For each step the instances that it reads, each once."""
+    makers, roots, found = problem.makers, problem.roots, list[tuple[int, ...]]()
+    for step in problem.steps:
+        instances = [c for v in step.inputs if makers[c := roots[v]] is not None]
+        found.append(tuple(set(instances) if len(instances) > 1 else instances))
+    return found
+
+
+def _in_place_pairs(problem: Problem) -> list[tuple[tuple[int, int], ...]]:
+    """For each step the instances that outputs may be written over, with the outputs."""
+    roots = problem.roots
     return [
-        tuple({*step.after, *[p for v in step.inputs if (p := sources[v]) is not None]})
-        for step in problem.steps
+        tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
+        for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -170,26 +170,27 @@ class Beam:
     """A number for the set of placed buffers."""
 
 
-def beam_search(
-    problem: Sections,
-    *,
-    width: int,
-    branching: int,
-    tie: TieBreak,
-    score: SlackScore,
-    capacity: int,
-    limit: int,
-    effort: Effort,
-    noise: float = 0.0,
-    seed: int = 0,
-    distinct: bool = False,
-) -> Ints | None:
-    """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails.
+class BeamOptions(NamedTuple):
+    """The options of a beam search."""
 
-    Of partial placements of the same buffers only one is carried on if they must be `distinct`.
-    """
+    width: int
+    """Partial placements that are carried along."""
+    branching: int
+    """Buffers that are tried next, for each of them."""
+    tie: TieBreak
+    score: SlackScore
+    noise: float = 0.0
+    seed: int = 0
+    distinct: bool = False
+    """Whether of partial placements of the same buffers only one is carried on."""
+
+
+def beam_search(
+    problem: Sections, options: BeamOptions, capacity: int, limit: int, effort: Effort
+) -> Ints | None:
+    """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails."""
     count, sizes = len(problem.sizes), problem.sizes
-    random = numpy.random.default_rng(seed)
+    random = numpy.random.default_rng(options.seed)
     names = random.integers(1, 1 << 40, count)
     index = numpy.arange(count)
     nothing = numpy.zeros((count, 1), sizes.dtype)
@@ -203,7 +204,7 @@ def beam_search(
             problem = problem.subset(open, order)
             index, names = index[open], names[open]
             beam = Beam(beam.lowest[open], beam.rest[order], beam.offsets, beam.name)
-        grown = expand(problem, beam, branching, problem.ranks[tie], names)
+        grown = expand(problem, beam, options.branching, problem.ranks[options.tie], names)
         effort.spend(grown.looks)
         needed = grown.floor + grown.rest
         most = needed.max(axis=0)
@@ -213,19 +214,32 @@ def beam_search(
         columns = numpy.flatnonzero(most <= capacity)
         key = grown.name[columns] + names @ grown.lowest[:, columns]
         columns = columns[numpy.unique(key, return_index=True)[1]]
-        if len(columns) > width:
+        if len(columns) > options.width:
             slack = numpy.where(grown.rest > 0, needed, problem.load[:, None])[:, columns]
-            value = total_slack(score, capacity, slack)
-            if noise:
-                value += noise * value.std() * random.standard_normal(len(value))
-            if distinct:
-                best = best_of_each(grown.name[columns], value)
-                columns, value = columns[best], value[best]
-            if len(columns) > width:
-                columns = columns[numpy.argpartition(-value, width - 1)[:width]]
+            value = total_slack(options.score, capacity, slack)
+            columns = best_columns(options, columns, grown.name[columns], value, random)
         beam = grown.select(beam, columns, index)
     heights = (beam.offsets + sizes[:, None]).max(axis=0)
     return beam.offsets[:, heights.argmin()]
+
+
+def best_columns(
+    options: BeamOptions,
+    columns: Ints,
+    names: Ints,
+    value: Reals,
+    random: numpy.random.Generator,
+) -> Ints:
+    """Those of the columns that are carried on, given their names and values."""
+    if options.noise:
+        value += options.noise * value.std() * random.standard_normal(len(value))
+    if options.distinct:
+        best = best_of_each(names, value)
+        columns, value = columns[best], value[best]
+    width = options.width
+    if len(columns) <= width:
+        return columns
+    return columns[numpy.argpartition(-value, width - 1)[:width]]
 
 
 def best_of_each(names: Ints, value: Reals) -> Ints:
@@ -341,61 +355,51 @@ def deep_searches(incumbent: Incumbent) -> Iterator[list[int]]:
     are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
     bound, or half-way to it.  Depth-first searches look at more and more.
     """
-    problem = incumbent.problem
-    effort = incumbent.effort
+    problem, effort = incumbent.problem, incumbent.effort
     effort.spend(looks_for_sections(len(problem.sizes)))
     if not problem.sizes or effort.is_over:
         return
-    within = sections(problem.births, problem.deaths, problem.sizes)
-    bound, seeds = problem.bound, count()
-
-    def narrow(tie: TieBreak, score: SlackScore, width: int, noise: float) -> Ints | None:
-        return beam_search(
-            within,
-            width=width,
-            branching=5,
-            tie=tie,
-            score=score,
-            capacity=bound,
-            limit=incumbent.height,
-            effort=incumbent.effort,
-            noise=noise,
-            seed=next(seeds) if noise else 0,
-        )
-
-    def wide(tie: TieBreak, score: SlackScore, capacity: int) -> Ints | None:
-        return beam_search(
-            within,
-            width=WIDEST_BEAM,
-            branching=8,
-            tie=tie,
-            score=score,
-            capacity=capacity,
-            limit=capacity + 1,
-            effort=incumbent.effort,
-            noise=NOISE,
-            seed=next(seeds),
-            distinct=True,
-        )
-
-    def round(number: int) -> Iterator[Ints | None]:
-        nodes = 2 * len(problem.sizes) * 2 ** min(number, 8)
-        for score, own_tie in zip(SlackScore, TIES, strict=True):
-            for tie in TieBreak if number == 0 else (own_tie,):
-                width = NARROWEST_BEAM * (number + 1)
-                yield narrow(tie, score, width, NOISE if number else 0.0)
-            yield depth_first_search(
-                within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort
-            )
-            if number:
-                yield wide(TieBreak.LIFE, SlackScore.ROOT, bound)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + incumbent.height) // 2)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
-
+    rounds = SearchRounds(incumbent)
     for number in count():
-        for found in round(number):
+        for found in rounds.run(number):
             if found is not None:
                 yield found.tolist()
             if effort.is_over:
                 return
+
+
+class SearchRounds:
+    """The rounds of searches for a lower placement than the incumbent's."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self.incumbent, self.effort = incumbent, incumbent.effort
+        problem = incumbent.problem
+        self.sections = sections(problem.births, problem.deaths, problem.sizes)
+        self.bound, self.count = problem.bound, len(problem.sizes)
+        self._seeds = count()
+
+    def run(self, number: int) -> Iterator[Ints | None]:
+        """The searches of a round."""
+        nodes = 2 * self.count * 2 ** min(number, 8)
+        for score, own_tie in zip(SlackScore, TIES, strict=True):
+            for tie in TieBreak if number == 0 else (own_tie,):
+                yield self._search_narrow(tie, score, number)
+            yield depth_first_search(
+                self.sections, tie=own_tie, capacity=self.bound, nodes=nodes, effort=self.effort
+            )
+            if number:
+                yield self._search_wide(TieBreak.LIFE, SlackScore.ROOT, self.bound)
+                yield self._search_wide(TieBreak.LOAD, SlackScore.LOG, self.bound)
+                half = (self.bound + self.incumbent.height) // 2
+                yield self._search_wide(TieBreak.LOAD, SlackScore.LOG, half)
+                yield self._search_wide(TieBreak.LOAD, SlackScore.LOG, self.bound)
+
+    def _search_narrow(self, tie: TieBreak, score: SlackScore, number: int) -> Ints | None:
+        options = BeamOptions(NARROWEST_BEAM * (number + 1), 5, tie, score)
+        if number:
+            options = options._replace(noise=NOISE, seed=next(self._seeds))
+        return beam_search(self.sections, options, self.bound, self.incumbent.height, self.effort)
+
+    def _search_wide(self, tie: TieBreak, score: SlackScore, capacity: int) -> Ints | None:
+        options = BeamOptions(WIDEST_BEAM, 8, tie, score, NOISE, next(self._seeds), distinct=True)
+        return beam_search(self.sections, options, capacity, capacity + 1, self.effort)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tawny.memory.effort import Effort
 from tawny.memory.placement.beam import (
+    BeamOptions,
     SlackScore,
     TieBreak,
     beam_search,
@@ -104,15 +105,7 @@ def _thorough_offsets(todo: Buffers, limit: int, effort: Effort) -> Iterator[lis
     parts = sections(todo.births, todo.deaths, todo.sizes)
     for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
         for tie in TieBreak:
-            found = beam_search(
-                parts,
-                width=width,
-                branching=branching,
-                tie=tie,
-                score=SlackScore.SUM,
-                capacity=todo.bound,
-                limit=limit,
-                effort=effort,
-            )
+            options = BeamOptions(width, branching, tie, SlackScore.SUM)
+            found = beam_search(parts, options, todo.bound, limit, effort)
             yield None if found is None else found.tolist()
     yield in_time(MOST_PIECES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tawny.memory.problem import Problem
@@ -72,7 +72,7 @@ def recompute_tables(problem: Problem) -> RecomputeTables:
     sizes = tuple(0 if v in pinned else aligned(value.bytes) for v, value in enumerate(values))
     scratch = tuple(aligned(step.scratch) for step in steps)
     repeatable = tuple(
-        step.pure and not any(roots[v] in problem.kept_roots for v in step.outputs)
+        step.pure and problem.kept_roots.isdisjoint([roots[v] for v in step.outputs])
         for step in steps
     )
     readers, sources = _neighbours(len(values), reads, writes)
@@ -87,14 +87,7 @@ def recompute_tables(problem: Problem) -> RecomputeTables:
         reads=tuple(reads),
         makes=tuple(step.outputs for step in steps),
         writes=tuple(writes),
-        in_place_pairs=tuple(
-            tuple(
-                (roots[step.inputs[i]], step.outputs[o])
-                for i, o in pairs
-                if step.outputs[o] not in pinned
-            )
-            for step, pairs in zip(steps, problem.in_place_pairs, strict=True)
-        ),
+        in_place_pairs=_in_place_pairs(problem, roots, pinned),
         scratch=scratch,
         bytes_written=tuple(
             size + sum(sizes[v] for v in row) for size, row in zip(scratch, writes, strict=True)
@@ -111,6 +104,20 @@ def recompute_tables(problem: Problem) -> RecomputeTables:
         readers=readers,
         sources=sources,
         after=tuple(step.after for step in steps),
+    )
+
+
+def _in_place_pairs(
+    problem: Problem, roots: Sequence[int], pinned: Collection[int]
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """For each step the roots that outputs may be written over, with these outputs."""
+    return tuple(
+        tuple(
+            (roots[step.inputs[i]], step.outputs[o])
+            for i, o in pairs
+            if step.outputs[o] not in pinned
+        )
+        for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
     )
 
 

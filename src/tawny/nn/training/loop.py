@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -111,28 +112,20 @@ def train(
     check_module(model, "nn.train")
     check_loss(loss, "nn.train")
     _check_length(epochs, steps)
+    _check_options(progress, resume, profile)
+    if metrics and validation is None:
+        raise value_error("nn.train", "metrics are measured on validation data; none are given")
     rule = as_optimiser(optimiser, "nn.train")
     cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
     number = _seed(seed, "nn.train")
-    if progress not in (True, False, None):
-        raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
-    source = as_source(data, cut, number, "nn.train")
-    if batch is not None and isinstance(source, IteratorSource):
-        raise value_error(
-            "nn.train",
-            f"batch is {batch!r}, but the data come in batches; arrays (x, y) are cut into such",
-        )
+    source = _source(data, batch, cut, number)
     stepper = Stepper(model, loss, rule, number, engine, memory)
     evaluation = None
     if validation is not None:
         table = measure_table(loss, metrics, "nn.train")
         evaluator = shared_evaluator(model, table, stepper.shared_state, engine, memory)
-        evaluation = (
-            evaluator,
-            as_source(validation, _validation_batches(cut), 0, "nn.train: validation"),
-        )
-    elif metrics:
-        raise value_error("nn.train", "metrics are measured on validation data; none are given")
+        held_out = as_source(validation, _validation_batches(cut), 0, "nn.train: validation")
+        evaluation = evaluator, held_out
     training = TrainingRun(
         model,
         stepper,
@@ -148,24 +141,36 @@ def train(
         },
     )
     if evaluation is not None:
-        evaluator, held_out = evaluation
-        evaluator.prepare(held_out)  # what cannot be measured is refused before the first step
+        evaluation[0].prepare(evaluation[1])  # what cannot be measured is refused before all steps
     if resume is not None:
-        if not isinstance(cast("object", resume), (str, os.PathLike)):
-            raise type_error(
-                "nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint"
-            )
         training.resume(resume)
-    if not isinstance(cast("object", profile), bool):
-        raise type_error("nn.train", f"profile is {profile!r}; accepted: True, False")
     length = _length(epochs, steps, source)
-    if not profile:
+    with record() if profile else nullcontext() as recording:
         training.run(length, progress)
-        return training.history
-    with record() as recording:
-        training.run(length, progress)
-    training.note_profile(recording)
+    if recording is not None:
+        training.note_profile(recording)
     return training.history
+
+
+def _check_options(progress: object, resume: object, profile: object) -> None:
+    """Refuse options of other types than they take."""
+    if progress not in (True, False, None):
+        raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
+    if resume is not None and not isinstance(resume, (str, os.PathLike)):
+        raise type_error("nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint")
+    if not isinstance(profile, bool):
+        raise type_error("nn.train", f"profile is {profile!r}; accepted: True, False")
+
+
+def _source(data: Any, batch: object, cut: Batches, seed: int) -> BatchSource:
+    """The source of the batches of training."""
+    source = as_source(data, cut, seed, "nn.train")
+    if batch is not None and isinstance(source, IteratorSource):
+        raise value_error(
+            "nn.train",
+            f"batch is {batch!r}, but the data come in batches; arrays (x, y) are cut into such",
+        )
+    return source
 
 
 def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed: int = 0) -> Graph:
