@@ -81,15 +81,7 @@ def pull_back_loop(
     body, given = op.body, [x.node for x in operands]
     own = body.arguments[1:]
     seeds = {i: c.node for i, c in enumerate(cotangents) if c is not None}
-    holders = {i: stand_in(body.results[i]) for i in seeds}
-    smooth = [x for x in own if x.dtype.kind in "fc"]
-    while True:
-        pairs = [(body.results[i], holder) for i, holder in holders.items()]
-        found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
-        more = [i for i in range(op.carries) if own[i] in found and i not in holders]
-        if not more:
-            break
-        holders |= {i: stand_in(body.results[i]) for i in more}
+    holders, found = _pull_back_step(op, seeds)
     carries = sorted(i for i in holders if i < op.carries)
     rows = [i for i in range(op.carries, op.first_shared) if own[i] in found]
     shared = [i for i in range(op.first_shared, len(own)) if own[i] in found]
@@ -131,6 +123,25 @@ def pull_back_loop(
     out = dict(zip((*carries, *shared), loop.carries, strict=True))
     out |= dict(zip(rows, loop.rows, strict=True))
     return [array_for(out[i]) if i in out else None for i in range(len(given))]
+
+
+def _pull_back_step(
+    op: ScanLoop, wanted: Iterable[int]
+) -> tuple[dict[int, Node], dict[Node, Node]]:
+    """Cotangents of a step's arguments, and what stands for those of its results.
+
+    A carry whose argument has a cotangent has one as a result of the step before.
+    """
+    body, own = op.body, op.body.arguments[1:]
+    holders = {i: stand_in(body.results[i]) for i in wanted}
+    smooth = [x for x in own if x.dtype.kind in "fc"]
+    while True:
+        pairs = [(body.results[i], holder) for i, holder in holders.items()]
+        found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
+        more = [i for i in range(op.carries) if own[i] in found and i not in holders]
+        if not more:
+            return holders, found
+        holders |= {i: stand_in(body.results[i]) for i in more}
 
 
 def push_forward_while(

@@ -333,16 +333,21 @@ def polyfit(
     spread = e.divide(inv(matmul(powers.T, powers)), e.multiply(scale[:, None], scale[None, :]))
     if cov == "unscaled":
         return fit, spread
-    if at.size <= order:
+    factor = e.divide(residuals, _degrees_of_freedom(at.size, order))
+    if heights.ndim == 2:
+        spread = expand_dims(spread, axis=2)
+    return fit, e.multiply(spread, factor)
+
+
+def _degrees_of_freedom(count: int, order: int) -> int:
+    """How many more points there are than coefficients."""
+    if count <= order:
         raise value_error(
             "polyfit",
-            f"{at.size} points came; more than {order} are needed to scale the covariances; "
+            f"{count} points came; more than {order} are needed to scale the covariances; "
             'use cov="unscaled"',
         )
-    factor = e.divide(residuals, at.size - order)
-    if heights.ndim == 1:
-        return fit, e.multiply(spread, factor)
-    return fit, e.multiply(expand_dims(spread, axis=2), factor)
+    return count - order
 
 
 # ----------------------------------------------------------------- covariances

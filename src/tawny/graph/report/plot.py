@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from tawny.errors import type_error
@@ -39,20 +40,8 @@ def draw(plan: Plan, ax: Any = None) -> Any:
         _, ax = pyplot.subplots(figsize=(9, 5), layout="constrained")
     unit, name = _unit(plan.peak_bytes)
     steps = max(1, len(plan.steps))
-    edge = 0.8 if len(plan.blocks) <= _MANY_BLOCKS else 0.1
     again = frozenset(step.position for step in plan.steps if step.again)
-    for index, block in enumerate(plan.blocks):
-        colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
-        hatch = _AGAIN if block.first in again and block.kind != "scratch" else None
-        ax.broken_barh(
-            [(block.first - 0.5, block.last - block.first + 1)],
-            (block.offset / unit, block.bytes / unit),
-            facecolor=colour,
-            edgecolor="white",
-            lw=edge,
-            hatch=hatch,
-        )
-        _label(ax, block, colour, unit, plan.peak_bytes, steps)
+    _draw_blocks(plan, ax, unit, again)
     points = plan.timeline()
     xs = [m.position - 0.5 for m in points] + [steps - 0.5]
     live = [m.live_bytes / unit for m in points]
@@ -64,18 +53,40 @@ def draw(plan: Plan, ax: Any = None) -> Any:
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_ylabel(f"memory [{name}]")
     ax.set_title(str(plan).splitlines()[0], fontsize=10)
+    _draw_legend(plan, ax, has_repeated=bool(again))
+    return ax
+
+
+def _draw_blocks(plan: Plan, ax: Any, unit: int, again: Collection[int]) -> None:
+    """A bar for each block; those of the steps `again`, which run once more, are hatched."""
+    edge = 0.8 if len(plan.blocks) <= _MANY_BLOCKS else 0.1
+    for index, block in enumerate(plan.blocks):
+        colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
+        hatch = _AGAIN if block.first in again and block.kind != "scratch" else None
+        ax.broken_barh(
+            [(block.first - 0.5, block.last - block.first + 1)],
+            (block.offset / unit, block.bytes / unit),
+            facecolor=colour,
+            edgecolor="white",
+            lw=edge,
+            hatch=hatch,
+        )
+        _label(ax, block, colour, unit, plan.peak_bytes, max(1, len(plan.steps)))
+
+
+def _draw_legend(plan: Plan, ax: Any, *, has_repeated: bool) -> None:
+    """The meaning of lines, colours and hatches, below the axes."""
     patches: Any = importlib.import_module("matplotlib.patches")
     kinds = [kind for kind in _COLOURS if any(block.kind == kind for block in plan.blocks)]
     handles = [
         *ax.get_legend_handles_labels()[0],
         *(patches.Patch(color=_COLOURS[kind], label=kind) for kind in kinds),
     ]
-    if again:
+    if has_repeated:
         mark = {"facecolor": "#bbbbbb", "edgecolor": "white", "hatch": _AGAIN}
         handles.append(patches.Patch(**mark, label="computed again"))
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": len(handles)}
     ax.legend(handles=handles, fontsize=8, frameon=False, **below)
-    return ax
 
 
 def _label(ax: Any, block: Block, colour: str, unit: int, peak: int, steps: int) -> None:

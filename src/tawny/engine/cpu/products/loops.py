@@ -276,32 +276,15 @@ class _ShareWriter:
     def _tiles(self, group: _TileBlock, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
         f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
-        column = block * n["block_bytes"]
-        lower = depth * n["depth"] // n["depth_blocks"]
-        upper = (depth + 1) * n["depth"] // n["depth_blocks"]
-        step = f.select(self.is_direct, n["b_row"], strip.numbers["width"])
-        begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
         panel = self._panel(bases, block, group.origin)
-        given = {
-            "numbers": n.address,
-            "left": group.left,
-            "panel": f.offset(panel, begin),
-            "panel_step": step,
-            "result": f.offset(bases.result, column),
-            "bias": f.offset(bases.bias, column * n["bias_moves"]),
-            "residual": f.offset(bases.residual, column),
-            "place": bases.place,
-            "lower": lower,
-            "upper": upper,
-            "column": column,
-            "columns": strip.numbers["columns"],
-        }
+        given = self._arguments(group, block, depth, panel)
         lie = {
             "ungathered": bases.left,
             "unpacked": f.offset(bases.right, block * n["columns"] * n["b_column"]),
             "packed": panel,
         }
-        ahead, later = self._bytes_to_next_panel(strip, lower, upper), block + bases.later
+        ahead = self._bytes_to_next_panel(strip, given["lower"], given["upper"])
+        later = block + bases.later
         fetches = bases.packs & group.begins & (later < n["blocks"])
         following = f.offset(bases.following, later * n["columns"] * n["b_column"])
         first, last = group.tiles
@@ -325,6 +308,31 @@ class _ShareWriter:
                 rows = self._start(strip, tile.index + 1) - given["start"]
                 numbers = {**given, **lie, "sums": sums, "rows": rows}
                 self.f.call_address(finish, *[numbers[name] for name in FINISH_ARGUMENTS])
+
+    def _arguments(
+        self, group: _TileBlock, block: Value, depth: Value, panel: Value
+    ) -> dict[str, Value]:
+        """The arguments that the tiles of a block of columns and one of the common axis share."""
+        f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
+        column = block * n["block_bytes"]
+        lower = depth * n["depth"] // n["depth_blocks"]
+        upper = (depth + 1) * n["depth"] // n["depth_blocks"]
+        step = f.select(self.is_direct, n["b_row"], strip.numbers["width"])
+        begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
+        return {
+            "numbers": n.address,
+            "left": group.left,
+            "panel": f.offset(panel, begin),
+            "panel_step": step,
+            "result": f.offset(bases.result, column),
+            "bias": f.offset(bases.bias, column * n["bias_moves"]),
+            "residual": f.offset(bases.residual, column),
+            "place": bases.place,
+            "lower": lower,
+            "upper": upper,
+            "column": column,
+            "columns": strip.numbers["columns"],
+        }
 
     def _bytes_to_next_panel(self, strip: _StripNumbers, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""

@@ -101,23 +101,12 @@ def pieces_kernel(
         pieces=True,
         apart=0 if prepared else apart,
     )
-    others = [operand for operand in (*pieces, *results) if isinstance(operand, Operand)]
     source = PieceRows(
         code,
         tuple([piece if isinstance(piece, int) else piece.kind for piece in pieces]),
         prepared,
     )
-    numbers = {
-        **matrices.numbers,
-        "taps": 1,
-        "b_depth": matrices.b_row,
-        "b_start": 0,
-        "c_start": 0,
-        "apart": apart,
-        "row_at": 0,
-        **{f"cell{i}": operand.cell for i, operand in enumerate(others)},
-        **{f"row{i}": operand.row for i, operand in enumerate(others)},
-    }
+    numbers = _numbers(matrices, apart, [*pieces, *results])
     product = Product(element, epilogue, blocking, panels, Order.ROWS, (), source, numbers)
     addresses = len(operands) + (product.room.slot > 0)
     # The numbers of the product follow the addresses and the count of products.
@@ -130,6 +119,22 @@ def pieces_kernel(
     return KernelWithPacking(
         made, PiecePreparation(count, PanelPreparation(element, blocking, *shape, transposed))
     )
+
+
+def _numbers(matrices: Matrices, apart: int, places: Sequence[int | Operand]) -> dict[str, int]:
+    """The numbers that compiled code reads: those of a product, and of places in memory."""
+    others = [operand for operand in places if isinstance(operand, Operand)]
+    return {
+        **matrices.numbers,
+        "taps": 1,
+        "b_depth": matrices.b_row,
+        "b_start": 0,
+        "c_start": 0,
+        "apart": apart,
+        "row_at": 0,
+        **{f"cell{i}": operand.cell for i, operand in enumerate(others)},
+        **{f"row{i}": operand.row for i, operand in enumerate(others)},
+    }
 
 
 @dataclass(frozen=True, slots=True)

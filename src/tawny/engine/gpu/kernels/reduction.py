@@ -38,6 +38,7 @@ from tawny.engine.llvm.scalar.numbers import (
 from tawny.engine.llvm.scalar.reduction_bodies import (
     Computation,
     ReductionCode,
+    StagedBody,
     stage_body,
 )
 from tawny.ops.body import Body
@@ -83,15 +84,7 @@ def reduction_kernel(
     code = found.code(len(operands))
     if any(len(found.folded) != 1 and i == COUNTER for i in code.operands):
         return None
-    moves = [
-        over_space(r.view, _strides(r, operands), len(found.space))
-        for r in found.items
-        if isinstance(r, Read)
-    ]
-    moves += [
-        over_space(view, m.strides, len(found.space))
-        for (_, view), m in zip(found.results, results, strict=True)
-    ]
+    moves = _moves(found, operands, results)
     outer, inner = (
         [a for a in range(len(found.space)) if (a in found.folded) is inside]
         for inside in (False, True)
@@ -129,6 +122,19 @@ def reduction_kernel(
         )
     blocks = blocks_for(count, BLOCK) if threads == 1 else count
     return GpuKernel((launch("", blocks, count, length, 1),))
+
+
+def _moves(
+    found: StagedBody, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+) -> list[tuple[int, ...]]:
+    """The strides of all reads, then of all results, along the axes of the space."""
+    rank = len(found.space)
+    reads = [r for r in found.items if isinstance(r, Read)]
+    written = zip(found.results, results, strict=True)
+    return [
+        *[over_space(r.view, _strides(r, operands), rank) for r in reads],
+        *[over_space(view, m.strides, rank) for (_, view), m in written],
+    ]
 
 
 def _strides(read: Read, operands: Sequence[DeviceArray]) -> Sequence[int]:
