@@ -230,7 +230,7 @@ def best_columns(
     value: Reals,
     random: numpy.random.Generator,
 ) -> Ints:
-    """Those of the columns that are carried on, given their names and values."""
+    """The columns that are carried on, given their names and values."""
     if options.noise:
         value += options.noise * value.std() * random.standard_normal(len(value))
     if options.distinct:

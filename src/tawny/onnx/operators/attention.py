@@ -29,7 +29,7 @@ def join_heads(x: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How the scores of attention are made: their scale, what is added, and what is hidden."""
+    """The scores of attention: their scale, what is added, and what is hidden."""
 
     scale: float
     added: Array | None = None
