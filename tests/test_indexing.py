@@ -220,6 +220,25 @@ def test_masks(shape, data) -> None:
     compare(lambda: array.at[lazy].set(row), update(x, mask, row, "set"), feeds)
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (0, 2), (0,), (2, 0)])
+def test_masks_without_elements(shape: tuple[int, ...]) -> None:
+    """As in NumPy, they fit axes of any size that they choose nothing of."""
+    x = filled(shape)
+    masks = [np.zeros(0, bool), np.zeros((0, *shape[1:]), bool), np.zeros((shape[0], 0), bool)]
+    for mask in masks:
+        try:
+            want = x[mask]
+        except IndexError:
+            with pytest.raises(IndexError, match="^getitem: "):
+                tnp.asarray(x)[mask]
+            continue
+        array = tnp.asarray(x)
+        compare(lambda mask=mask: array[mask], want)
+        compare(lambda mask=mask: array.at[mask].set(5.0), x)
+        array[mask] = 5.0
+        np.testing.assert_array_equal(array.numpy(), x)
+
+
 def test_a_mask_that_depends_on_a_variable_needs_values() -> None:
     x = var("x", shape=(3,))
     with pytest.raises(TypeError, match=r"getitem: the array depends on variable 'x'.*np\.where"):

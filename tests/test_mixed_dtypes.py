@@ -53,6 +53,29 @@ def by_numpy(program: tw.Program) -> str:
     return str(program.plan).partition("by NumPy: ")[2]
 
 
+JOINS: dict[str, Function] = {
+    "concat": lambda a, b: tnp.concat([a, b, a], axis=1),
+    "stack": lambda a, b: tnp.stack([a, b]),
+    "append": lambda a, b: tnp.append(a, b, 0),
+    "where": lambda a, b: tnp.where(a > 0, a, b),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_joins_promote_and_are_native(name: str) -> None:
+    """What NumPy would make beside the plan's memory is made inside of it."""
+    random = Random(name)
+    for one, other in product(DTYPES, DTYPES):
+        a, b = (sampled(random, (6, 8), dtype) for dtype in (one, other))
+        x, y = (tw.var(shape=v.shape, dtype=v.dtype) for v in (a, b))
+        joined = tw.Graph([x, y], JOINS[name](x, y)).compile()
+        assert by_numpy(joined) == "", (one, other)
+        want = JOINS[name](a, b).numpy()
+        got = joined(a, b)
+        assert got.dtype == want.dtype == np.result_type(one, other)
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_promote_and_are_native(name: str) -> None:
     """As those of operands that were cast before, bit by bit, and not by NumPy."""
