@@ -88,7 +88,6 @@ def test_sorted_over_what_is_sorted(seed: int) -> None:
     check({x: value}, [out + 1], threads=(1, 3))
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_variables_that_become_sorted(engine: str) -> None:
     """The result may lie in the variable that it is made from, seen crosswise or not."""
     x, y = tw.var("x", shape=(30, 30)), tw.var("y", shape=(30, 30))
@@ -144,7 +143,6 @@ def test_long_rows_are_sorted_where_they_lie(axis: int) -> None:
     assert value.nbytes < p.plan.peak_bytes < 1.1 * value.nbytes
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_variables_that_become_sorted_in_long_rows(engine: str) -> None:
     x, y = tw.var("x", shape=(300, 300)), tw.var("y", shape=(300, 300))
     updates = {x: tnp.sort(x, axis=0), y: tnp.sort(y.T, axis=1)}

@@ -33,6 +33,9 @@ class RecordingLibrary:
         self.launches: list[tuple[int, int, list[int]]] = []
         self.captures: dict[int, list[tuple[int, int, list[int]]]] = {}
         """Launches on the streams that are captured, and those of graphs."""
+        self.modules: set[int] = set()
+        self.functions: dict[int, int] = {}
+        """For each function its module."""
         self.handles = 0
         self.calls: list[str] = []
 
@@ -104,8 +107,16 @@ class RecordingLibrary:
 
     def on_cuModuleLoadData(self, module: Any, ptx: Any) -> None:
         assert b".visible .entry kernel0(" in ptx.value
+        self.modules.add(self.handle(module))
+
+    def on_cuModuleGetFunction(self, function: Any, module: Any, name: Any) -> None:
+        self.functions[self.handle(function)] = module.value
+
+    def on_cuModuleUnload(self, module: Any) -> None:
+        self.modules.remove(module.value)
 
     def on_cuLaunchKernel(self, function: Any, *rest: Any) -> None:
+        assert self.functions[function.value] in self.modules
         across, _, _, block, *_ = rest
         stream, arguments = rest[-3:-1]
         cells = [ctypes.c_uint64.from_address(place).value for place in arguments]
@@ -165,6 +176,25 @@ def test_launches_stay_inside_the_memory_and_repeat_the_same_way(
         assert cells[0] in library.buffers
         assert cells[1] < library.buffers[cells[0]][1]
     assert library.calls[-1] == "cuMemcpyDtoHAsync_v2" or "cuStreamSynchronize" in library.calls
+
+
+def test_code_goes_with_the_last_that_may_need_it(
+    library: RecordingLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that compiles for every shape keeps the code of its last programs alone."""
+    monkeypatch.setattr(cuda, "MOST_FUNCTIONS", 8)
+
+    def compiled(size: int) -> tw.Program:
+        x = tw.var("x", (size, 3))
+        return tw.Graph([x], tnp.exp(x) @ x.T).compile(engine="cuda")
+
+    first = compiled(2)
+    for size in range(3, 30):
+        compiled(size)(np.ones((size, 3)))
+    gc.collect()
+    assert len(library.modules) <= 9
+    first(np.ones((2, 3)))
+    assert library.launches
 
 
 def test_too_little_memory_is_told_before_anything_is_allocated(library: RecordingLibrary) -> None:

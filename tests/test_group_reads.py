@@ -223,7 +223,6 @@ LOST_STEPS = [
 
 
 @pytest.mark.parametrize("optimise", [False, True])
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("spaced", LOST_STEPS)
 def test_arange_has_as_many_numbers_as_numpy_where_steps_are_lost(
     spaced: tuple[Any, Any, Any], engine: str, optimise: bool

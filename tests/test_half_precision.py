@@ -111,7 +111,6 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_round_once(name, engine, training) -> None:
     make, shape = LAYERS[name]
@@ -139,7 +138,6 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("target", ["float16", "float64"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_round_once(name, target, engine) -> None:
@@ -156,7 +154,6 @@ def test_losses_round_once(name, target, engine) -> None:
     assert_rounded(got, loss("float64"))
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_attention_adds_up_what_float16_cannot_hold(engine) -> None:
     """Scores of 90,000 are beyond float16; what is looked at is not."""
     layer = nn.MultiHeadAttention(4, 1, bias=False, dtype="float16")

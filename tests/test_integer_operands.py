@@ -91,7 +91,6 @@ BINARY = sorted(
 LARGE = {d: high // 2 for d, (_, high) in LIMITS.items()} | {"float16": 300}
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("name", BINARY)
 def test_slopes_beside_integers_are_those_beside_floats(name, engine) -> None:
     """The slope of an operand of float64 is the same for every dtype that the other may have."""
@@ -111,7 +110,6 @@ def test_slopes_beside_integers_are_those_beside_floats(name, engine) -> None:
         np.testing.assert_allclose(beside, exact, rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["atan2", "hypot", "asinh"])
 def test_slopes_do_not_overflow_where_squares_would(name, dtype, engine) -> None:

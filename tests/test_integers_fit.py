@@ -37,7 +37,6 @@ def test_numbers_given_to_programs_fit_or_are_refused(dtype) -> None:
             np.testing.assert_array_equal(p.state["x"], before)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(WHOLE), st.sampled_from(WHOLE), st.data())
 def test_arrays_given_to_programs_fit_or_are_refused(engine, ours, theirs, data) -> None:

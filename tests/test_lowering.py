@@ -90,7 +90,6 @@ def test_scratch_of_an_engine_disturbs_nothing(scratch_engine: str, memory: int 
 
 
 @pytest.mark.parametrize("incremental", [True, False])
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_an_update_in_the_variables_memory_takes_none_of_the_arena(
     engine: str, incremental: bool
 ) -> None:

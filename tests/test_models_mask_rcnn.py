@@ -298,7 +298,6 @@ def masks_of_all_classes(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return logits, RNG.integers(0, 5, 7)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_the_mask_of_an_object_is_that_of_its_class(dtype: str, engine: str) -> None:
     given, classes = masks_of_all_classes(dtype)

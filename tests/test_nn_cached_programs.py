@@ -54,7 +54,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
     return seen
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_programs_are_kept(engine: str, compiled: list[Graph]) -> None:
     model = Net()
     first = nn.predict(model, X, batch=4, engine=engine)

@@ -165,7 +165,6 @@ def perceptron(layers: int, width: int, batch: int, method: str) -> tw.Graph:
 METHODS = ("descent", "momentum", "adam")
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_training_step_keeps_nothing_and_updates_in_place(method: str, engine: str) -> None:
     graph = perceptron(8, 64, 64, method)
@@ -177,7 +176,6 @@ def test_a_training_step_keeps_nothing_and_updates_in_place(method: str, engine:
     assert plan.peak_bytes <= (8 + 3) * block + 128, "activations, and few values beside them"
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_training_step_within_a_budget_gives_the_same(method: str, engine: str) -> None:
     graph = perceptron(8, 16, 32, method)

@@ -82,7 +82,6 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("name", LATER)
 def test_indices_that_are_known_later_are_refused_then(name, engine) -> None:
     function, count = LATER[name]

@@ -126,7 +126,6 @@ def test_known_arrays_are_asked_for_their_value_by_several_threads() -> None:
         at_once(ask, 3)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_programs_are_compiled_and_run_by_several_threads(engine: str) -> None:
     def work(number: int) -> None:
         for k in range(1, 5):

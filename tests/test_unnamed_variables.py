@@ -46,7 +46,6 @@ def texts(engine: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_texts_do_not_depend_on_the_variables_made_before(engine: str) -> None:
     first = texts(engine)
     for count in (1, 1000):

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Final, cast, final
+from typing import Any, Final, NamedTuple, cast, final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tawny.engine.llvm.runtime.compiler import assembly
 from tawny.engine.llvm.targets import nvptx
 from tawny.engine.protocol import Device
 from tawny.errors import value_error
+from tawny.forking import fork_safe_lock
 from tawny.unique import Unique
 
 OUT_OF_MEMORY: Final = 2
@@ -113,6 +114,34 @@ class ForeignBuffer(Unique):
 
 
 @final
+class LoadedModule(Unique):
+    """Code on a device, which goes with the last of its functions."""
+
+    def __init__(self, driver: CudaDriver, ptx: str) -> None:
+        self._driver, self._handle = driver, c_void_p()
+        driver.library.call("cuModuleLoadData", byref(self._handle), c_char_p(ptx.encode()))
+
+    def function(self, name: str) -> ModuleFunction:
+        """One of its functions."""
+        found = c_void_p()
+        given = byref(found), self._handle, c_char_p(name.encode())
+        self._driver.library.call("cuModuleGetFunction", *given)
+        return ModuleFunction(found, self)
+
+    def __del__(self) -> None:
+        if self._handle and self._driver.is_usable:
+            self._driver.enter()
+            self._driver.library.library.cuModuleUnload(self._handle)
+
+
+class ModuleFunction(NamedTuple):
+    """A function that can be launched while its module is there."""
+
+    handle: c_void_p
+    module: LoadedModule
+
+
+@final
 class CapturedGraph(Unique):
     """Launches and copies that one call asks for."""
 
@@ -180,8 +209,8 @@ class CudaDriver(Unique):
         self.capability = self._attribute(75), self._attribute(76)
         known = [name for least, name in NEWEST_PTX.items() if self.capability >= least]
         self.target = nvptx(known[-1] if known else "sm_{}{}".format(*self.capability))
-        self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
-        self._modules: list[Any] = []
+        self._functions: OrderedDict[KernelCode, ModuleFunction] = OrderedDict()
+        self._lock = fork_safe_lock()
 
     @property
     def is_usable(self) -> bool:
@@ -265,28 +294,28 @@ class CudaDriver(Unique):
                 "cuMemcpyDtoDAsync_v2", *places, c_size_t(nbytes), self._current_stream
             )
 
-    def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
+    def load(self, codes: Sequence[KernelCode]) -> Sequence[ModuleFunction]:
         """The functions of kernels; those that are new are compiled as one module."""
         self.enter()
-        new = [code for code in dict.fromkeys(codes) if code not in self._functions]
-        if new:
-            module = Module(IR_TARGET)
-            for number, code in enumerate(new):
-                code.write(module, f"kernel{number}", code.structure)
-            ptx = assembly(module.text(), self.target)
-            loaded = c_void_p()
-            self.library.call("cuModuleLoadData", byref(loaded), c_char_p(ptx.encode()))
-            self._modules.append(loaded)
-            for number, code in enumerate(new):
-                function = c_void_p()
-                name = c_char_p(f"kernel{number}".encode())
-                self.library.call("cuModuleGetFunction", byref(function), loaded, name)
-                self._functions[code] = function
-        return [self._functions[code] for code in codes]
+        with self._lock:
+            new = [code for code in dict.fromkeys(codes) if code not in self._functions]
+            if new:
+                module = Module(IR_TARGET)
+                for number, code in enumerate(new):
+                    code.write(module, f"kernel{number}", code.structure)
+                loaded = LoadedModule(self, assembly(module.text(), self.target))
+                for number, code in enumerate(new):
+                    self._functions[code] = loaded.function(f"kernel{number}")
+            found = [self._functions[code] for code in codes]
+            for code in codes:
+                self._functions.move_to_end(code)
+            while len(self._functions) > MOST_FUNCTIONS:
+                self._functions.popitem(last=False)
+            return found
 
     def launch(
         self,
-        function: Any,
+        function: ModuleFunction,
         blocks: int,
         block: int,
         places: Sequence[tuple[DeviceBuffer, int]],
@@ -301,7 +330,7 @@ class CudaDriver(Unique):
         sizes = blocks, 1, 1, block, 1, 1, 0
         self.library.call(
             "cuLaunchKernel",
-            function,
+            function.handle,
             *sizes,
             self._current_stream,
             arguments,

@@ -178,17 +178,18 @@ class OpenClDriver:
 
     def load(self, codes: Sequence[KernelCode]) -> Sequence[Any]:
         """The functions of kernels; those that are new are built as one program."""
-        new = [code for code in dict.fromkeys(codes) if code not in self._functions]
-        self._build([code for code in new if not code.long], self._options)
-        for code in new:
-            if code.long:
-                self._build([code], [])
-        found = [self._functions[code] for code in codes]
-        for code in codes:
-            self._functions.move_to_end(code)
-        while len(self._functions) > MOST_FUNCTIONS:
-            self._functions.popitem(last=False)
-        return found
+        with self._lock:
+            new = [code for code in dict.fromkeys(codes) if code not in self._functions]
+            self._build([code for code in new if not code.long], self._options)
+            for code in new:
+                if code.long:
+                    self._build([code], [])
+            found = [self._functions[code] for code in codes]
+            for code in codes:
+                self._functions.move_to_end(code)
+            while len(self._functions) > MOST_FUNCTIONS:
+                self._functions.popitem(last=False)
+            return found
 
     def _build(self, codes: Sequence[KernelCode], options: list[str]) -> None:
         """Build a program of kernels."""
@@ -210,10 +211,15 @@ class OpenClDriver:
         places: Sequence[tuple[OpenClBuffer, int]],
         numbers: Sequence[int],
     ) -> None:
-        """Run a function with buffers, offsets into them, and numbers."""
+        """Run a function with buffers, offsets into them, and numbers.
+
+        Programs share functions, and a function holds its arguments until it is asked for: no other
+        thread may give it others meanwhile.
+        """
         given = [part for buffer, offset in places for part in (buffer.memory, np.uint64(offset))]
         given += [np.uint64(n & _MASK) for n in numbers]
-        function(self._queue, (blocks * block,), (block,), *given)
+        with self._lock:
+            function(self._queue, (blocks * block,), (block,), *given)
 
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
         """What asks for each launch anew: OpenCL keeps none."""
