@@ -28,14 +28,14 @@ def several() -> tw.Graph:
     return tw.Graph([x, z], ((a * z) @ (b + z)) + (c * z) + (d - z))
 
 
-def test_more_bytes_keep_more_step_by_step() -> None:
+def test_more_bytes_keep_more_step_by_step(engine: str) -> None:
     graph = several()
-    free = graph.plan().peak_bytes
+    free = graph.plan(engine=engine).peak_bytes
     ran: list[int] = []
     value = numpy.random.default_rng(0).standard_normal((SIZE, SIZE))
     for bytes in range(free, 0, -8 * SIZE * SIZE // 2):
         try:
-            program = graph.compile(memory=bytes)
+            program = graph.compile(engine=engine, memory=bytes)
         except tw.MemoryBudgetError:
             break
         assert program.plan.peak_bytes <= bytes
