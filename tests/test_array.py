@@ -493,3 +493,14 @@ def test_what_numpy_says_of_memory_is_asked_of_the_value(name: str) -> None:
     ):
         getattr(tnp.ones(2), name)
     assert hasattr(tnp.ones(2).numpy(), name)
+
+
+def test_rounding_gives_what_numpys_numbers_give() -> None:
+    known = tnp.sum(tnp.asarray([1.25, 1.5]))
+    assert round(known) == 3
+    assert type(round(known)) is int
+    assert float(round(known, 1)) == round(np.float64(2.75), 1)
+    x = tw.var("x", shape=(2,))
+    np.testing.assert_array_equal(
+        tw.Graph([x], [round(x), round(x, 1)]).compile()([1.26, -2.5]), [[1, -2], [1.3, -2.5]]
+    )

@@ -253,6 +253,31 @@ def test_a_run_is_one_launch_of_a_captured_graph(library: RecordingLibrary) -> N
     assert counts(library, "cuGraphInstantiateWithFlags") == 1
 
 
+def test_runs_that_were_asked_for_when_control_c_came_are_counted(
+    library: RecordingLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the device: whether a launch was asked for that was interrupted, nobody else knows."""
+    program = graph().compile(engine="cuda")
+    program.set(x=np.ones((30, 40), "float32"), w=np.ones((40, 50), "float32"))
+    driver, cells = ENGINES["cuda"].driver, program._compiled.executable._cells
+    ask, left = driver.launch_graph, [5]
+
+    def launch_graph(self: Any, captured: Any) -> None:
+        ask(captured)
+        place = ctypes.c_uint64.from_address(cells.address + 8)
+        place.value += 1  # the last kernel of a run does it
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cuda.CudaDriver, "launch_graph", launch_graph)
+    with pytest.raises(KeyboardInterrupt):
+        program.run(100)
+    assert program.draw == 5
+    program.run(2)
+    assert program.draw == 7
+
+
 def test_what_is_bound_elsewhere_is_captured_anew(library: RecordingLibrary) -> None:
     x = tw.var("x", (4,), "float32")
     program = tw.Graph([x], x + 1).compile(engine="cuda")

@@ -414,6 +414,36 @@ def _class(kind: str) -> type[BaseException]:
     return known.get(kind) or getattr(__import__("builtins"), kind)
 
 
+NEED_A_NUMBER = """
+np.zeros(k) np.zeros((k,2)) np.reshape(x,k) np.reshape(x,(k,2)) np.tile(x,k) np.resize(x,(k,2)) np.broadcast_to(x,k)
+np.repeat(x,k,0) np.eye(k) np.arange(k) np.arange(0,k) np.linspace(0,1,k) np.sum(x,k) np.sum(x,(k,)) np.roll(x,1,k)
+np.transpose(x,(k,0)) np.moveaxis(x,k,0) np.moveaxis(x,0,(k,)) np.swapaxes(x,k,0) np.expand_dims(x,k) np.squeeze(x,k)
+np.pad(x,k) np.pad(x,((k,1),(0,0))) np.split(x,k) np.split(x,[1,k]) np.array_split(x,k) np.full(k,1.0) np.stack([x,x],k)
+np.concat([x,x],k) np.flip(x,k) np.diff(x,k) np.quantile(x,0.5,k) np.tri(k) np.tril(x,k) np.diag(x,k) np.rot90(x,k)
+np.bincount(i,minlength=k) np.histogram(x,k) np.insert(x,k,1.0) np.delete(x,k) np.one_hot(i,k) np.round(x,k)
+np.sort(x,k) np.partition(x,k) np.trace(x,k) np.indices((k,3)) np.zeros_like(x,shape=k) np.tensordot(x,x,k)
+np.gradient(x,axis=k) np.fft.fft(x,k) np.linalg.matrix_power(np.eye(2),k) np.vander(x[0],k) np.unravel_index(1,(k,2))
+""".split()
+
+
+@each(NEED_A_NUMBER)
+def test_a_number_that_must_be_known_is_named_with_its_function(expression: str) -> None:
+    """A traced size or axis: not the function inside that stumbled over it."""
+    given = names(tnp) | {"k": tw.var("k", dtype="int64")}
+    name = re.match(r"[\w.]*?(\w+)\(", expression)
+    assert name is not None
+    said = rf"^{name[1]}: the array depends on variable 'k', not known yet; .* must be known"
+    with pytest.raises(TypeError, match=said):
+        eval(compile(expression, "model.py", "eval"), given)
+
+
+def test_what_python_itself_needs_a_number_for_says_what_else_there_is() -> None:
+    k = tw.var("k", dtype="int64")
+    for call in (lambda: range(k), lambda: [1, 2][k], lambda: "a" * k):
+        with pytest.raises(TypeError, match=r"^index: .*np\.take\(x, i\).*tw\.fori_loop"):
+            call()
+
+
 def test_there_are_many() -> None:
     assert len(WRONG) >= 40
 

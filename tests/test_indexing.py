@@ -229,12 +229,12 @@ def test_masks_without_elements(shape: tuple[int, ...]) -> None:
         try:
             want = x[mask]
         except IndexError:
-            with pytest.raises(IndexError, match="^getitem: "):
+            with pytest.raises(IndexError, match=r"^getitem: "):
                 tnp.asarray(x)[mask]
             continue
         array = tnp.asarray(x)
-        compare(lambda mask=mask: array[mask], want)
-        compare(lambda mask=mask: array.at[mask].set(5.0), x)
+        compare(lambda a=array, mask=mask: a[mask], want)
+        compare(lambda a=array, mask=mask: a.at[mask].set(5.0), x)
         array[mask] = 5.0
         np.testing.assert_array_equal(array.numpy(), x)
 

@@ -272,7 +272,19 @@ class Array(Methods):
                 "only an integer array with no axes is an index, "
                 f"not {self.dtype} of shape {self.shape}",
             )
+        if not self._node.known:
+            raise needs_values(
+                "index",
+                variables([self._node]),
+                "Python's sequences and loops need numbers: np.take(x, i) picks elements of an "
+                "array, tw.fori_loop(0, n, f, x) repeats a function",
+            )
         return int(self._element("index"))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if ndigits is None and self._node.known and not self.shape:
+            return round(self._element("round"))  # an integer of Python, as of NumPy's numbers
+        return PUBLIC_FUNCTIONS["round"](self, ndigits or 0)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Value:
         value = value_outside(self, "asarray")

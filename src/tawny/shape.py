@@ -105,9 +105,8 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
 
 def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
-    one = isinstance(shape, (str, bytes)) or _is_one(shape)
-    if not one and isinstance(shape, Iterable):
-        sizes = tuple(cast("Iterable[object]", shape))
+    sizes = elements_of(shape)
+    if sizes is not None:
         try:
             out = tuple([operator.index(cast("SupportsIndex", n)) for n in sizes])
         except TypeError:
@@ -137,9 +136,17 @@ def check_possible(shape: Shape, op: str, word: str = "shape") -> None:
         )
 
 
-def _is_one(x: object) -> bool:
-    """Whether `x` is an array without axes: one size, though arrays can be iterated over."""
-    return getattr(x, "ndim", 1) == 0
+def elements_of(x: object) -> tuple[object, ...] | None:
+    """The elements of a sequence; None for one thing, as a number or an array without axes is."""
+    if isinstance(x, (str, bytes)) or getattr(x, "ndim", 1) == 0 or not isinstance(x, Iterable):
+        return None
+    return tuple(cast("Iterable[object]", x))
+
+
+def as_elements(x: object) -> tuple[object, ...]:
+    """The elements of a sequence, or the one thing."""
+    found = elements_of(x)
+    return (x,) if found is None else found
 
 
 def as_int(value: object, op: str, word: str, accepted: str = "an integer") -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from tawny.engine.lowering import LoweredGraph, MachineModel
+from tawny.engine.lowering import LoweredGraph, MachineModel, result_of
 from tawny.errors import value_error
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, Value
@@ -32,6 +32,17 @@ class Task:
     """The number of threads that may work at once; `layout` has scratch memory for them."""
     team: int = 0
     """Which threads these are: tasks of different teams run at the same time with all theirs."""
+
+    @property
+    def first_change(self) -> int:
+        """The first position whose result is written to a variable; past the end, if none is.
+
+        No later step fails.
+        """
+        steps, sequence = self.lowered.steps, self.layout.sequence
+        changing = {result_of(node)[0] for node in self.in_place_updates}
+        found = [p for p, s in enumerate(sequence) if steps[s] in changing] if changing else []
+        return min(found, default=len(sequence))
 
 
 class StalePlanError(Exception):

@@ -17,8 +17,8 @@ from tawny.array import (
     check_device,
     check_unmasked,
     is_traced,
+    known_value,
     lift,
-    value_of,
     view_of,
     wrap,
 )
@@ -626,7 +626,9 @@ def _arithmetic_progression(start: ArrayLike, step: ArrayLike, count: int, dtype
 
 def _number(value: Any, op: str, word: str) -> int | float:
     if isinstance(value, Array):
-        value = value_of(value, op)
+        value = known_value(
+            value, op, f"{word} must be known, since the result's shape depends on it"
+        )
     if np.ndim(value) == 0 and hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (int, float)):

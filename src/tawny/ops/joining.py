@@ -10,7 +10,13 @@ import numpy as np
 from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
 from tawny.attributes import Bounds, Natural
 from tawny.dtype import as_dtype
-from tawny.errors import index_error, type_error, value_error
+from tawny.errors import (
+    ValuesNeededError,
+    index_error,
+    needs_values,
+    type_error,
+    value_error,
+)
 from tawny.node import Node, Value, constant, make
 from tawny.op import MOST_OPERANDS, BatchOperand, Gradient, Op, Trait, Type
 from tawny.operator import check_casting, public
@@ -382,10 +388,14 @@ def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> 
 
 def known_integers(x: Any, op: str, word: str) -> Value:
     """Integers that say what shape a result has, so must be known."""
+    why = f"{word} must be known, since the result's shape depends on it"
     if isinstance(x, Array):
-        value = known_value(x, op, f"{word} must be known, since the result's shape depends on it")
+        value = known_value(x, op, why)
     else:
-        value = as_value(x, op, 1)
+        try:
+            value = as_value(x, op, 1)
+        except ValuesNeededError as error:  # a sequence holds lazy arrays
+            raise needs_values(op, error.variables, why) from None
     if not value.size:
         return value.astype(np.int64)
     if value.dtype.kind not in "iub":

@@ -15,6 +15,7 @@ from tawny.operator import public
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis, row_count, shape_of_rows
 from tawny.shape import (
     Shape,
+    as_elements,
     as_int,
     as_shape,
     broadcast,
@@ -368,7 +369,7 @@ def _reshape_in_order(node: Node, shape: int | Sequence[int], order: str, op: st
 
 def _fill_in_size(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
     """`shape` with -1 replaced by the size that makes the number of elements right."""
-    sizes = [as_int(n, op, "shape") for n in (shape if isinstance(shape, Iterable) else (shape,))]
+    sizes = [as_int(n, op, "shape") for n in as_elements(shape)]
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1:
         raise value_error(op, f"shape {tuple(sizes)} leaves several sizes open; one may be -1")
@@ -509,8 +510,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     node = lift(a, "moveaxis")
     rank = len(node.shape)
     sources, destinations = (
-        ordered_axes(a if isinstance(a, Iterable) else (a,), rank, "moveaxis")
-        for a in (source, destination)
+        ordered_axes(as_elements(a), rank, "moveaxis") for a in (source, destination)
     )
     if len(sources) != len(destinations):
         raise value_error(

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tawny.engine.atomicity import run_to_end
 from tawny.engine.cpu.interpreter import TURNS, Run, interpreter
 from tawny.engine.cpu.meter import Meter
 from tawny.engine.cpu.segments import NativeSegment, Route, callback_segment
@@ -87,9 +88,13 @@ class CpuExecutable(HostMemory):
         self._turns[1] = draw
         if route.before:
             self._table.draw(draw)
+            first = route.first_change
             with _silence_numpy(route):
-                self._follow(route.before, draw)
-            self._complete(route.ending, 1)
+                self._follow(route.before[:first], draw)
+            if first < len(route.before):
+                run_to_end(lambda _: self._change(route, draw))
+            else:
+                self._complete(route.ending, 1)
             return 1
         if most == 1:
             ending = route.ending
@@ -131,6 +136,12 @@ class CpuExecutable(HostMemory):
             return [value.copy() for value in results] if only is None else [only.copy()]
 
         return run
+
+    def _change(self, route: Route, draw: int) -> None:
+        """Complete a run of which Python does a part where variables change already."""
+        with _silence_numpy(route):
+            self._follow(route.before[route.first_change :], draw)
+        self._complete(route.ending, 1)
 
     def measure(self, positions: Sequence[int], draw: int) -> Measurement:
         """Run the positions and update once, and time every step."""
@@ -219,27 +230,31 @@ class CpuExecutable(HostMemory):
         """A route, remembered by the identity of the sequence, which it therefore holds."""
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
-        segments = tuple(self._segments(positions))
+        segments, first = self._segments(positions)
         calls_back = any(s.callback is not None for s in segments)
         before, ending = segments, self._updating
         if segments and segments[-1].callback is None and not segments[-1].long:
             *head, last = segments
             before, ending = tuple(head), self._segment([*last.entries, *self._table.updates])
-        route = Route(positions, segments, calls_back, before, ending)
+        route = Route(positions, segments, calls_back, before, min(first, len(before)), ending)
         self._routes[id(positions)] = route
         return route
 
-    def _segments(self, positions: Sequence[int]) -> list[NativeSegment]:
+    def _segments(self, positions: Sequence[int]) -> tuple[tuple[NativeSegment, ...], int]:
         """Cut where Python runs a step, and after some time; but not once variables change.
 
-        Until then a step that takes long can be stopped.
+        Until then a step that takes long can be stopped.  Gives the number of the first, too, that
+        may change one.
         """
         steps, sequence = self.task.lowered.problem.steps, self.task.layout.sequence
         changing = self._table.first_change
         out: list[NativeSegment] = []
         run: list[int] = []
         seconds = 0.0
+        first: int | None = None
         for position in positions:
+            if first is None and position >= changing:
+                first = len(out)
             entries = self._table.entries(position)
             if not entries:
                 out.extend(self._native(run))
@@ -253,7 +268,7 @@ class CpuExecutable(HostMemory):
                 out.append(self._segment(run, long=long))
                 run, seconds = [], 0.0
         out.extend(self._native(run))
-        return out
+        return tuple(out), len(out) if first is None else first
 
     def _thunk(self, position: int) -> StepThunk:
         """A step that NumPy computes; it takes memory of its own for what was planned as scratch.

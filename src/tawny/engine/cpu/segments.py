@@ -33,6 +33,8 @@ class Route(NamedTuple):
     calls_back: bool
     before: tuple[NativeSegment, ...]
     """What comes before the last call of a run with its updates."""
+    first_change: int
+    """The first of these that may change a variable; past their end, if none does."""
     ending: NativeSegment
     """The last call of a run with its updates."""
 

@@ -14,6 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from tawny.engine.atomicity import take_back
 from tawny.engine.cpu.interpreter import Run
 from tawny.engine.llvm.ir.builder import I64, PTR, Module
 from tawny.engine.llvm.runtime.library import lazy_library
@@ -81,26 +82,17 @@ class InterruptibleRun:
             while not over.acquire(timeout=HEARD_SECONDS):
                 pass
         except BaseException as error:
-            if not (waiting and _taken_back(waiting)):
-                self._end(over)
+            if not (waiting and take_back(waiting)):
+                self._end(over, ran)
             elif isinstance(error, RuntimeError):  # the system has no thread left
                 return self._interpret(call)
             raise
         return ran[0]
 
-    def _end(self, over: _thread.LockType) -> None:
+    def _end(self, over: _thread.LockType, ran: list[int]) -> None:
         """Stop what runs, and wait until it has, whatever else comes meanwhile."""
         self._stop.value = 1
-        ended = False
-        while not ended:
+        while not ran:  # what comes may hide that the lock was taken
             with suppress(BaseException):
-                ended = over.acquire()
+                over.acquire()
         self._stop.value = 0
-
-
-def _taken_back(waiting: list[int]) -> bool:
-    """Whether a call that waits was not begun yet; then it never is."""
-    with suppress(IndexError):
-        waiting.pop()
-        return True
-    return False

@@ -95,7 +95,7 @@ class Table(Unique):
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.in_place_updates.items()
         }
-        self.first_change = self._first_change()
+        self.first_change = task.first_change
         self._row: list[int] = []
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
         self._draws: list[int] = []
@@ -130,13 +130,6 @@ class Table(Unique):
         self.turns_address = address(counts)
         self.turns = counts.data
         """What the interpreter counts: turns completed, and the number of the run drawn for."""
-
-    def _first_change(self) -> int:
-        """The first position whose result is written to a variable; past the end, if none is."""
-        steps, sequence = self._task.lowered.steps, self._task.layout.sequence
-        changing = {result_of(node)[0] for node in self._task.in_place_updates}
-        found = [p for p, s in enumerate(sequence) if steps[s] in changing] if changing else []
-        return min(found, default=len(sequence))
 
     def entries(self, position: int) -> range:
         """The entries that run a position; none where Python does."""

@@ -337,6 +337,11 @@ class CudaDriver(Unique):
             POINTER(c_void_p)(),
         )
 
+    @property
+    def keeps_records(self) -> bool:
+        """Yes: as graphs."""
+        return True
+
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
         """One launch of a captured graph."""
         return CapturedGraph(self, ask).launch

@@ -82,6 +82,11 @@ class DeviceDriver(Protocol):
         """Run a function with buffers, offsets into them, and numbers."""
         ...
 
+    @property
+    def keeps_records(self) -> bool:
+        """Whether what is recorded is asked for at once: all of it, or nothing."""
+        ...
+
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
         """What asks for all that `ask` asks for, in less time where the device can keep it.
 

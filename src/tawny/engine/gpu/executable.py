@@ -6,11 +6,12 @@ set of changed inputs: then it is asked for at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tawny.engine.atomicity import run_to_end
 from tawny.engine.gpu.driver import DeviceDriver
 from tawny.engine.gpu.kernels.random import NEXT_RUN
 from tawny.engine.gpu.launch import DRAW, STATUS
@@ -35,6 +36,8 @@ class DeviceRoute(NamedTuple):
     """The commands by which some positions of the schedule are run, and the updates after them."""
 
     positions: Sequence[int]
+    before: tuple[Command, ...]
+    """What comes before the first part that changes a variable, where one does."""
     parts: tuple[Command, ...]
     turns: int
     """How many runs are asked for before the device is waited for: 1 where the host takes part."""
@@ -54,8 +57,12 @@ class GpuExecutable(DeviceSteps):
         self._next_run: int | None = 0
         """The number of the run in the device's memory; None where it is not known."""
         self._updates = [self._copy(*pair) for pair in task.updates]
+        self._first_change = task.first_change
+        self._has_updates = bool(task.updates or task.in_place_updates)
+        self._at_once = driver.keeps_records
         steps = task.lowered.steps
-        if any(DRAW in launch.places for n in steps for launch in launches_of(n, self.views)):
+        draws = any(DRAW in launch.places for n in steps for launch in launches_of(n, self.views))
+        if draws or (self._has_updates and self._at_once):
             self._updates.append(self.launch_all((NEXT_RUN,), ()))
         self._routes: dict[int, DeviceRoute] = {}
 
@@ -93,39 +100,72 @@ class GpuExecutable(DeviceSteps):
         self._next_run = None
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
-        """Run and update; over and over, where the host has nothing to do in between."""
+        """Run and update; over and over, where the host has nothing to do in between.
+
+        Control-C is heard where no variable has changed, or when all have.
+        """
         route = self._routes.get(id(positions)) or self._route(positions)
         self._set_draw(draw)
         self._next_run = None
-        turns, done = min(most, route.turns), 0
+        turns, before = min(most, route.turns), self.completed_runs
+        with np.errstate(all="ignore"):
+            for part in route.before:
+                part(draw)
+        try:
+            if not self._has_updates or (self._at_once and len(route.parts) == 1):
+                self._complete(route.parts, draw, turns, lambda: False)
+            else:
+                run_to_end(lambda stop: self._complete(route.parts, draw, turns, stop))
+        except BaseException:
+            if self._has_updates and self._at_once:
+                run_to_end(lambda _: self._count(before, draw))
+            raise
+        done = self.completed_runs - before
+        self._next_run = draw + done
+        return done
+
+    def _complete(
+        self, parts: Sequence[Command], draw: int, turns: int, stop: Callable[[], bool]
+    ) -> None:
+        """Ask for the parts that end a run, over and over, and wait for them."""
+        done = 0
         try:
             with np.errstate(all="ignore"):
-                while done < turns:
-                    for part in route.parts:
+                while done < turns and not (done and stop()):
+                    for part in parts:
                         part(draw)
                     done += 1
         finally:
             self.driver.finish()
             self.completed_runs += done
-        self._next_run = draw + done
-        return done
+
+    def _count(self, before: int, draw: int) -> None:
+        """Find how many runs were completed by a call that was interrupted, from the device."""
+        self.driver.finish()
+        (number,) = self.driver.read(self._cells, CELL, CELL).view(np.uint64)
+        self.completed_runs = before + int(number) - draw
 
     def _set_draw(self, draw: int) -> None:
         """Let random draws depend on this number; it counts on by itself."""
         if draw != self._next_run:
+            self._next_run = None
             self.driver.write(self._cells, CELL, np.array([draw], np.uint64).view(np.uint8))
             self._next_run = draw
 
     def _route(self, positions: Sequence[int]) -> DeviceRoute:
         """How positions are run: what the device is asked for at once, and what the host does."""
         parts, stretch, launches = list[Command](), list[Command](), len(self._updates)
+        first: int | None = None
 
         def end_stretch() -> None:
             if stretch:
                 parts.append(self._record(list(stretch)))
                 stretch.clear()
 
-        for command in [self.commands[position] for position in positions]:
+        for position in positions:
+            command = self.commands[position]
+            if first is None and position >= self._first_change:
+                first = len(parts)
             if command.launches is not None:
                 stretch.append(command.ask)
                 launches += command.launches
@@ -134,10 +174,12 @@ class GpuExecutable(DeviceSteps):
                 parts.append(command.ask)
         stretch += self._updates
         turns = 1 if parts else max(1, min(TURNS, MOST_ASKED // max(launches, 1)))
+        first = (len(parts) if first is None else first) if self._has_updates else 0
         end_stretch()
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
-        found = self._routes[id(positions)] = DeviceRoute(positions, tuple(parts), turns)
+        before, after = tuple(parts[:first]), tuple(parts[first:])
+        found = self._routes[id(positions)] = DeviceRoute(positions, before, after, turns)
         return found
 
     def _record(self, commands: Sequence[Command]) -> Command:

@@ -221,6 +221,11 @@ class OpenClDriver:
         with self._lock:
             function(self._queue, (blocks * block,), (block,), *given)
 
+    @property
+    def keeps_records(self) -> bool:
+        """No: launches are asked for one by one."""
+        return False
+
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
         """What asks for each launch anew: OpenCL keeps none."""
         return ask

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
+from tawny.engine.atomicity import run_to_end
 from tawny.engine.lowering import PROCESSOR
 from tawny.engine.protocol import Measurement, Task
 from tawny.engine.reference import INTO, compute, compute_into
@@ -29,6 +31,8 @@ class ReferenceExecutable(HostMemory):
     def __init__(self, task: Task) -> None:
         super().__init__(task, np.full(task.layout.arena, POISON, np.uint8))
         self._thunks: dict[int, StepThunk] = {}
+        self._first_change = task.first_change
+        self._has_updates = bool(task.updates or task.in_place_updates)
         self.completed_runs = 0
 
     def run(self, positions: Sequence[int], draw: int) -> None:
@@ -51,10 +55,20 @@ class ReferenceExecutable(HostMemory):
         self.completed_runs += 1
 
     def advance(self, positions: Sequence[int], draw: int, most: int) -> int:
-        """Run the steps at these positions once."""
+        """Run the steps at these positions once; variables change all or not at all."""
         del most
-        self.run(positions, draw)
-        self.update()
+        first = bisect_left(positions, self._first_change)
+        self.run(positions[:first], draw)
+
+        def change(is_interrupted: Callable[[], bool]) -> None:
+            del is_interrupted
+            self.run(positions[first:], draw)
+            self.update()
+
+        if self._has_updates:
+            run_to_end(change)
+        else:
+            self.completed_runs += 1
         return 1
 
     def measure(self, positions: Sequence[int], draw: int) -> Measurement:
