@@ -28,6 +28,9 @@ from tawny.errors import value_error
 from tawny.forking import fork_safe_lock
 from tawny.unique import Unique
 
+MOST_FUNCTIONS: Final = 4096
+"""Functions that are remembered: those that were asked for last."""
+
 OUT_OF_MEMORY: Final = 2
 """The driver's number for an allocation that failed."""
 
