@@ -39,7 +39,7 @@ from tawny import dtype as dt
 from tawny.dtype import Category, DType, check_categories
 from tawny.errors import type_error
 from tawny.rows import Rows, RowSlice, broadcast_rows
-from tawny.scalar import PrimCall
+from tawny.scalar import Prim, PrimCall
 from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
@@ -620,6 +620,34 @@ def primitives(op: Elementwise) -> int:
             count += 1
             stack.extend(expr.args)
     return count
+
+
+FUNCTIONS: Final = {
+    **dict.fromkeys((Prim.DIV, Prim.RECIPROCAL, Prim.SQRT), 0.3),
+    **dict.fromkeys((Prim.EXP, Prim.EXP2), 1.0),
+    **dict.fromkeys((Prim.EXPM1, Prim.LOG, Prim.LOG2, Prim.LOG10, Prim.CBRT), 1.5),
+    **dict.fromkeys((Prim.LOG1P, Prim.SINH, Prim.COSH, Prim.TANH, Prim.ATAN), 2.0),
+    **dict.fromkeys((Prim.SIN, Prim.COS, Prim.ERF, Prim.ASIN, Prim.ACOS), 2.0),
+    **dict.fromkeys((Prim.TAN, Prim.ATAN2, Prim.ASINH, Prim.ACOSH, Prim.ATANH, Prim.ERFC), 3.0),
+    **dict.fromkeys((Prim.POW, Prim.HYPOT, Prim.FMOD, Prim.MOD, Prim.FLOORDIV, Prim.DAWSN), 4.0),
+}
+"""What elementary functions take, counted in exponentials; other primitives are one operation."""
+
+SIMPLE: Final = 1 / 20
+"""What a primitive outside a product takes, counted in exponentials: sums of a loop that is not
+bound by memory run at a fraction of the speed of products."""
+
+
+@lru_cache(1024)
+def exponentials(op: Elementwise) -> float:
+    """What an elementwise op takes for each element, counted in exponentials."""
+    total, stack = 0.0, list["Expr"]([op.scalar])
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, PrimCall):
+            total += FUNCTIONS.get(expr.prim, SIMPLE)
+            stack.extend(expr.args)
+    return total
 
 
 def dtype_mismatch(types: Sequence[Type]) -> str | None:

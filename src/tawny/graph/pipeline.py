@@ -34,11 +34,13 @@ from tawny.node import Node, Part
 from tawny.ops.movement import Roll
 from tawny.progress import progress
 from tawny.rewrite.bodies import bodies_pass
+from tawny.rewrite.components import COMPONENTS, separate_components
 from tawny.rewrite.flow import Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import grouping_pass
 from tawny.rewrite.groups.products import PRODUCT_GROUP, product_group_pass
 from tawny.rewrite.groups.reads import GROUP_READS, group_reads_pass
+from tawny.rewrite.groups.repeats import REPEATS, repeats_pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
@@ -51,7 +53,7 @@ COSTLY_SLOWDOWN: Final = 1.5
 MIN_WARNED_SECONDS: Final = 1e-2
 """The estimated time of the shortest program whose budget is warned of, in seconds."""
 
-RULES: Final = (*rules_of(PASSES), PRODUCT_GROUP, GROUP_READS, BANDS)
+RULES: Final = (*rules_of(PASSES), COMPONENTS, REPEATS, PRODUCT_GROUP, GROUP_READS, BANDS)
 """Every rule that may be applied."""
 
 
@@ -190,7 +192,11 @@ def fuse(state: CompileState) -> None:
     if request.optimise is not None:
         between = _boundary_values(state) if request.incremental else []
         pieces = (gather_pieces, bodies_pass("gather_pieces_in_bodies", gather_pieces))
-        passes = (*FUSE_PASSES, *pieces) if request.engine.compiles_groups else FUSE_PASSES
+        passes = (
+            (separate_components, *FUSE_PASSES, *pieces)
+            if request.engine.compiles_groups
+            else FUSE_PASSES
+        )
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])
@@ -216,16 +222,18 @@ def group(state: CompileState) -> None:
             *(run_keys, engine.should_group, engine.min_group_size, least.append),
             alignment=engine.machine.alignment,
         )
+        repeats = repeats_pass(engine.should_group, run_keys)
         joined = product_group_pass(engine.can_fuse_product, run_keys)
         reads = group_reads_pass(engine.should_group)
         in_bodies = bodies_pass(
             "group_bodies",
+            repeats_pass(engine.should_group),
             grouping_pass(None, engine.should_group, engine.min_group_size),
             product_group_pass(engine.can_fuse_product),
             reads,
         )
         fused, count = state.flow, len(version.results)
-        grouped = request.optimise(fused, (in_bodies, groups, joined))
+        grouped = request.optimise(fused, (in_bodies, repeats, groups, joined))
         own = grouped.flow.with_outputs(grouped.outputs[:count])
         made = request.optimise(own, (reads,))
         rewrites = version.rewrites.followed_by(grouped.rewrites).followed_by(made.rewrites)

@@ -51,6 +51,8 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
     """
 
     body: Body
+    repeats: bool = False
+    """Whether it computes for itself what other groups compute too; grouping leaves it as it is."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         if shapes != tuple([s for s, _ in self.body.operands]):
@@ -83,7 +85,11 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
         """All steps on the same rows."""
         found = band(self.body, (rows,), views=False) if len(self.body.results) == 1 else None
-        return None if found is None else RowSlice(Group(found.body), found.reads, rows)
+        return (
+            None
+            if found is None
+            else RowSlice(self.with_attributes(body=found.body), found.reads, rows)
+        )
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         return None if is_group(self.body) else f"{self.body!r} is no body of one kernel"

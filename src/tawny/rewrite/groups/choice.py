@@ -33,9 +33,9 @@ MOST_STEPS: Final = 64
 """Ops in a group, at most: long straight-line code compiles slowly, and gains nothing."""
 
 MOST_INPUTS: Final = 16
-"""Arrays of more than one element that a group reads, at most."""
+"""Arrays of more than one element that a group reads, or reads parts of, at most."""
 
-MOST_RESULTS: Final = 8
+MOST_RESULTS: Final = 12
 """Arrays that a group makes, at most."""
 
 MOST_REFUSED: Final = 4
@@ -232,10 +232,11 @@ class GroupChoice:
         return self._are_few({*unit.inputs, *self.tables.sources[i]} - {i})
 
     def _are_few(self, values: Collection[int]) -> bool:
-        """Whether few enough of these values have more than one element."""
+        """Whether these values lie in few enough arrays of more than one element."""
         if len(values) <= MOST_INPUTS:
             return True
-        return sum([bool(self.tables.extent[b]) for b in values]) <= MOST_INPUTS
+        owner, extent = self.tables.owner, self.tables.extent
+        return len({owner[b] for b in values if extent[b]}) <= MOST_INPUTS
 
     # ----------------------------------------------------------------- stretching
 

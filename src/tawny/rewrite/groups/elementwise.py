@@ -47,7 +47,7 @@ def grouping_pass(
         if not context.recorder.allows(GROUP):
             return flow
         outputs, order, origins = flow.outputs, flow.order(), dict[Node, Node]()
-        had = {n for n in order if type(n.op) is Group}
+        had = {n for n in order if _is_chosen(n)}
         if had:
             outputs, origins = expand_groups(outputs, order)
             order = toposort(outputs)
@@ -109,7 +109,7 @@ def expand_groups(
             done[node] = results[node.inputs[0]][node.op.index]
             continue
         inputs = tuple([done[i] for i in node.inputs])
-        if type(node.op) is Group:
+        if _is_chosen(node):
             results[node] = expand_group(node, inputs)
             done[node] = results[node][0]
             continue
@@ -117,6 +117,11 @@ def expand_groups(
         if done[node] is not node:
             origins[done[node]] = node
     return tuple([done[n] for n in outputs]), origins
+
+
+def _is_chosen(node: Node) -> bool:
+    """Whether a node is a group that this pass made."""
+    return type(node.op) is Group and not node.op.repeats
 
 
 class _GroupBuilder:

@@ -186,15 +186,21 @@ def _moves(
 def _walk(
     found: StagedBody, moves: Sequence[tuple[int, ...]], items: Sequence[int]
 ) -> _ReductionWalk:
-    """The axis for the lanes is that along which most arrays have neighbours side by side."""
+    """The axis for the lanes is that along which most arrays have neighbours side by side.
+
+    Before that counts along which the fewest are gathered for each element.
+    """
     space, rank = found.space, len(found.space)
     reads = [item for item in found.items if isinstance(item, Read)]
     counters = [n for n, read in enumerate(reads) if read.operand == COUNTER]
 
-    def density(axis: int) -> tuple[int, int]:
-        """How many arrays have neighbours side by side along an axis."""
+    def density(axis: int) -> tuple[int, int, int]:
+        """How few arrays are gathered, and how many have neighbours side by side along an axis."""
         dense = [m[axis] == n for m, n in zip(moves, items, strict=True)]
-        return sum(dense) - sum([dense[n] for n in counters]), axis
+        gathered = [
+            n not in counters and not dense[n] and all(moves[n]) for n, read in enumerate(reads)
+        ]
+        return -sum(gathered), sum(dense) - sum([dense[n] for n in counters]), axis
 
     lane = max(range(rank), key=density) if rank else None
     columns = lane is not None and lane not in found.folded
