@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tawny import dtype as dt
 from tawny import pages
 from tawny.dtype import DType, Number
+from tawny.dtype_rules import DTypeRule
 from tawny.errors import needs_values, type_error, value_error
 from tawny.methods import PUBLIC_FUNCTIONS, Methods
 from tawny.node import (
@@ -35,7 +36,7 @@ from tawny.node import (
     toposort,
     variables,
 )
-from tawny.op import DTypeRule, Gradient, Trait
+from tawny.op import Gradient, Trait
 from tawny.shape import Shape, size
 from tawny.tree import items_of
 

@@ -12,12 +12,12 @@ import numpy as np
 from tawny.array import Array, ArrayLike, Out, Weak, lift, lift_all, store, wrap
 from tawny.bad_calls import explain_bad_calls, renaming_answer
 from tawny.dtype import as_dtype, is_weak
+from tawny.dtype_rules import DTypeRule
 from tawny.errors import type_error, value_error
 from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Node, make, make_parts
 from tawny.op import (
     Domain,
-    DTypeRule,
     Elementwise,
     Facts,
     Gradient,

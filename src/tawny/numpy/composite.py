@@ -11,9 +11,10 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, lift_all, store, wrap
 from tawny.dtype import check_categories
+from tawny.dtype_rules import floating
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, floating
+from tawny.op import ELEMENTWISE
 from tawny.operator import emit, public
 from tawny.ops import cumulative, reduction
 from tawny.ops import elementwise as e

@@ -10,11 +10,11 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import check_categories
+from tawny.dtype_rules import floating
 from tawny.errors import type_error, value_error
 from tawny.node import constant
 from tawny.numpy.composite import where
 from tawny.numpy.padding import pad
-from tawny.op import floating
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype

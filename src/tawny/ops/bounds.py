@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tawny.array import Array, wrap
 from tawny.attributes import Natural
+from tawny.dtype_rules import integer
 from tawny.errors import value_error
 from tawny.node import Node, Value, make
-from tawny.op import BatchOperand, Gradient, Op, integer
+from tawny.op import BatchOperand, Gradient, Op
 
 
 class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):

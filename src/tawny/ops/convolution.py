@@ -11,9 +11,10 @@ from typing import Any, Protocol, Self
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.attributes import Positive
+from tawny.dtype_rules import not_boolean
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import BatchOperand, Gradient, Op, Type, not_boolean
+from tawny.op import BatchOperand, Gradient, Op, Type
 from tawny.operator import emit, public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import batch_size, matrix_transpose, repeat_in_batch, reshape

@@ -11,19 +11,9 @@ from typing import Final
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
+from tawny.dtype_rules import floating, inexact
 from tawny.node import Node, Part, make, remake, toposort
-from tawny.op import (
-    BatchOperand,
-    Domain,
-    Gradient,
-    Op,
-    Overwrites,
-    Trait,
-    Type,
-    ViewStrides,
-    floating,
-    inexact,
-)
+from tawny.op import BatchOperand, Domain, Gradient, Op, Overwrites, Trait, Type, ViewStrides
 from tawny.operator import emit, scalar_op
 from tawny.ops import elementwise as e
 from tawny.ops.loops import BodyOp, with_bodies

@@ -9,15 +9,7 @@ import math
 from typing import Any, Final
 
 from tawny.array import Array, Weak, wrap
-from tawny.methods import PUBLIC_FUNCTIONS
-from tawny.node import Constant, Node, make
-from tawny.op import (
-    ELEMENTWISE,
-    Domain,
-    Elementwise,
-    Gradient,
-    ScalarRules,
-    Trait,
+from tawny.dtype_rules import (
     bits,
     chosen,
     floating,
@@ -33,9 +25,10 @@ from tawny.op import (
     truth,
     whole,
 )
-from tawny.op import (
-    real as real_rule,
-)
+from tawny.dtype_rules import real as real_rule
+from tawny.methods import PUBLIC_FUNCTIONS
+from tawny.node import Constant, Node, make
+from tawny.op import ELEMENTWISE, Domain, Elementwise, Gradient, ScalarRules, Trait
 from tawny.operator import elementwise
 from tawny.scalar import LN2, Prim, Scalar, call, select
 

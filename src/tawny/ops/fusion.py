@@ -13,6 +13,7 @@ from typing import Final
 
 from tawny.attributes import Positive
 from tawny.dtype import DType
+from tawny.dtype_rules import not_boolean
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, source_scope
 from tawny.op import (
@@ -24,7 +25,6 @@ from tawny.op import (
     Type,
     dtype_mismatch,
     nbytes,
-    not_boolean,
     primitives,
 )
 from tawny.ops.body import FOLDS, Body, folded_axes, nonunit

@@ -8,19 +8,10 @@ from typing import Protocol
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, check_categories
+from tawny.dtype_rules import NUMBER_LOOPS, DTypeRule, not_boolean, quotient, real
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import (
-    NUMBER_LOOPS,
-    BatchOperand,
-    DTypeRule,
-    Gradient,
-    Op,
-    Type,
-    not_boolean,
-    quotient,
-    real,
-)
+from tawny.op import BatchOperand, Gradient, Op, Type
 from tawny.operator import emit, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast

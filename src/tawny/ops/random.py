@@ -20,9 +20,10 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.attributes import AnyShape, Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, as_dtype, check_categories
+from tawny.dtype_rules import integer
 from tawny.errors import type_error, value_error
 from tawny.node import Constant, Node, Value, make, scalar
-from tawny.op import BatchOperand, Gradient, Op, Trait, Type, integer
+from tawny.op import BatchOperand, Gradient, Op, Trait, Type
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, cast_node
 from tawny.ops.indexing import ArgSort, slice_node

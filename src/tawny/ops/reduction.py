@@ -11,9 +11,10 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
+from tawny.dtype_rules import real, truth
 from tawny.errors import type_error, value_error, with_location
 from tawny.node import Node, make
-from tawny.op import BatchOperand, Domain, Gradient, Op, Trait, Type, real, truth
+from tawny.op import BatchOperand, Domain, Gradient, Op, Trait, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray

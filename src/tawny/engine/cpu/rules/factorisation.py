@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
-from tawny.engine.cpu.kernels.linear_systems import (
-    MatrixStack,
-    cholesky_kernel,
-    elimination_kernel,
-    triangular_kernel,
-)
+from tawny.engine.cpu.kernels.linear_systems import cholesky_kernel, elimination_kernel
+from tawny.engine.cpu.kernels.matrix_stacks import MatrixStack
+from tawny.engine.cpu.kernels.triangular_systems import triangular_kernel
 from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.factorisation import Cholesky
