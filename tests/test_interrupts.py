@@ -148,6 +148,35 @@ def test_wherever_control_c_comes_runs_are_whole(name: str, engine: str) -> None
     assert place > 5
 
 
+@pytest.mark.parametrize("updated", [True, False])
+def test_wherever_control_c_comes_calls_with_all_inputs_are_whole(
+    updated: bool, engine: str
+) -> None:
+    x, a, n = tw.var("x", (4,)), tw.var("a", (4,)), tw.var("n")
+    updates = {a: a * 0.5 + x, n: n + 1} if updated else {}
+    program = tw.Graph([x, a, n], tnp.sin(x) * a + n, updates=updates).compile(engine=engine)
+    rng, place, line = np.random.default_rng(3), 0, ""
+    while line is not None:
+        place += 1
+        for _ in range(3):
+            given = rng.random(4), rng.random(4), np.asarray(rng.random())
+            program(*given)
+        before, drawn = dict(program.state), program.draw
+        given = rng.random(4), rng.random(4), np.asarray(rng.random())
+        line = interrupted(lambda given=given: program(*given), place)
+        after, (new_x, new_a, new_n) = dict(program.state), given
+        if program.draw > drawn and updated:
+            np.testing.assert_array_equal(after["a"], new_a * 0.5 + new_x, err_msg=line or "")
+            assert after["n"] == new_n + 1
+        else:
+            for name, value in zip("xan", given, strict=True):
+                known = before[name], value
+                assert any(np.array_equal(after[name], one) for one in known), (line, name)
+        want = np.sin(after["x"]) * after["a"] + after["n"]
+        np.testing.assert_allclose(program.run(), want, rtol=1e-12, err_msg=line or "")
+    assert place > 5
+
+
 # ------------------------------------------------------------------ every kernel in pieces
 
 

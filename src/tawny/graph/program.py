@@ -568,10 +568,10 @@ class Program:
         with self._lock:
             if self._busy or self._direct is not direct or self._changed != self._updated:
                 return NotImplemented
+            start = perf_counter()
             self._busy = self._fresh = True
             self._being_set = given
-            start = perf_counter()
-            try:
+            try:  # no call before it: that is where Python is interrupted
                 outputs = run(values, self._draw)
             except BaseException:
                 self._direct = None
