@@ -54,7 +54,7 @@ $(PEERS_READY):
 	touch $(PEERS_READY)
 
 bench: setup $(PEERS_READY)
-	$(BIN)/python -m pip install --quiet --editable ".[bench]" "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --editable ".[bench,dask]" "torch==2.13.0"
 	$(foreach name,$(BENCHMARKS),$(BIN)/python benchmarks/$(name).py &&) true
 
 clean:

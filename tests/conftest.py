@@ -9,8 +9,11 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from clusters import client, shared_cluster
 from engines import ENGINES
 from grouping_engine import NAME, grouping_engine
+
+__all__ = ["client", "shared_cluster"]
 
 
 @pytest.fixture(scope="module", params=ENGINES)

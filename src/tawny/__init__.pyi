@@ -33,6 +33,8 @@ from tawny.autodiff.jacobian import jacrev as jacrev
 from tawny.autodiff.jacobian import laplacian as laplacian
 from tawny.autodiff.vmap import vmap as vmap
 from tawny.configuration import config as config
+from tawny.distributed.cluster import cluster as cluster
+from tawny.distributed.mapping import map as map
 from tawny.engine.evaluation import evaluate as evaluate
 from tawny.errors import PerformanceWarning as PerformanceWarning
 from tawny.files.functions import register_function as register_function

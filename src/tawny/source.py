@@ -105,6 +105,10 @@ _NOBODYS: Final[set[str]] = set()
 """Files that were met and are nobody's: nearly all between a node and the user's line."""
 
 
+RUNNERS: Final = frozenset({"dask", "distributed"})
+"""Packages that run what others wrote: their lines say nothing of it."""
+
+
 @lru_cache(1024)
 def _origin(file: str) -> Origin:
     """Whose a file is."""
@@ -112,7 +116,7 @@ def _origin(file: str) -> Origin:
         return Origin.NOBODY
     folder = Path(file).parent
     if folder == SCRIPTS or not PACKAGES.isdisjoint(folder.parts):
-        return Origin.PACKAGE
+        return Origin.PACKAGE if RUNNERS.isdisjoint(folder.parts) else Origin.NOBODY
     return Origin.NOBODY if file.startswith(PYTHONS) else Origin.USER
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.engine.protocol import Device
 from tawny.errors import PerformanceWarning, warn, with_location
@@ -48,11 +50,38 @@ def _extent(shape: Shape) -> int:
     return math.prod([n or 1 for n in shape])
 
 
+class MemoryLimit(NamedTuple):
+    """A bound for plans that are made within a block."""
+
+    bytes: int
+    owner: str
+    """Whose limit it is, as errors say it."""
+
+
+_LIMIT: Final[ContextVar[MemoryLimit | None]] = ContextVar("memory_limit", default=None)
+
+
+@contextmanager
+def memory_limit(limit: MemoryLimit | None) -> Generator[None]:
+    """Within the block larger plans are refused before anything is allocated."""
+    token = _LIMIT.set(limit)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
 def check_fits_machine(arena: int, least: Callable[[], int]) -> None:
     """Refuse a plan above all memory, and warn of one above what is free.
 
     `least` gives the smallest budget that can be met, which takes a search.
     """
+    limit = _LIMIT.get()
+    if limit is not None and arena > limit.bytes:
+        raise MemoryError(
+            f"the plan takes {bytes_text(arena)}; {limit.owner} has "
+            f"{bytes_text(max(0, limit.bytes))} for it; {_smaller_plan(least(), limit.bytes)}"
+        )
     if arena < MIN_CHECKED_BYTES:
         return
     free, whole = free_bytes(), total_bytes()
@@ -78,18 +107,20 @@ def check_fits_device(device: Device, arena: int, outside: int, least: Callable[
         return
     smallest = least()
     room = min(free - outside, device.largest_bytes)
-    way_out = (
-        f"compile(memory={smallest}) needs the least that was planned ({bytes_text(smallest)})"
-        if smallest <= room
-        else "no smaller plan fits: compute on less data at a time"
-    )
     raise MemoryError(
         with_location(
             f"compile: the plan takes {bytes_text(arena)}, variables {bytes_text(outside)}; "
             f"{device.label} ({device.name}) has {bytes_text(free)} free, at most "
-            f"{bytes_text(device.largest_bytes)} in one piece; {way_out}"
+            f"{bytes_text(device.largest_bytes)} in one piece; {_smaller_plan(smallest, room)}"
         )
     )
+
+
+def _smaller_plan(smallest: int, room: int) -> str:
+    """What helps where a plan does not fit into `room` bytes, in words."""
+    if smallest > room:
+        return "no smaller plan fits: compute on less data at a time"
+    return f"compile(memory={smallest}) needs the least that was planned ({bytes_text(smallest)})"
 
 
 def least_budget(plan_within: Callable[[int], object], arena: int) -> int:

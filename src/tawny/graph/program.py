@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 import numpy as np
 
@@ -29,7 +29,11 @@ from tawny.rewrite.ledger import Rewrites
 from tawny.shape import as_int
 from tawny.unique import Unique
 
+CLUSTERS: Final = "tawny.distributed.mapping"
+"""The module that hands runs to clusters; it stands above this one and is loaded on demand."""
+
 if TYPE_CHECKING:
+    from tawny.distributed import mapping
     from tawny.graph import throughput as throughputs
     from tawny.graph.graph import Graph
     from tawny.graph.profile import runs as measured_runs
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 else:
     page = LazyModule("tawny.graph.report.page")
     throughputs = LazyModule("tawny.graph.throughput")
+    mapping = LazyModule(CLUSTERS)
     measured_runs = LazyModule("tawny.graph.profile.runs")
 
 
@@ -772,21 +777,37 @@ class Program:
             return self._compiled.executable.read([node])[0]
 
     def sweep(
-        self, lists: Mapping[str, Sequence[Any]] | None = None, /, **by_name: Sequence[Any]
+        self,
+        lists: Mapping[str, Sequence[Any]] | None = None,
+        /,
+        *,
+        client: Any = None,
+        **by_name: Sequence[Any],
     ) -> list[Any]:
         """Outputs for each position of the lists; what does not depend on them runs once.
 
         - `lists`: a dict of lists by the name of their variable, all of one length.
+        - `client`: a `distributed.Client`, whose workers make the runs; None makes them here.
         - `by_name`: such lists by name.
 
-        Gives a list of what calls would give.  Raises ValueError for lists of different lengths.
+        Gives a list of what calls would give.  On a cluster each worker compiles the graph once and
+        computes once what does not depend on the lists; the bits are the same where processors are.
+        Raises ValueError for lists of different lengths, and on a cluster for graphs with updates.
 
             x, rate = tw.var("x", (3,)), tw.var("rate")
             program = tw.Graph([x, rate], np.sum(np.exp(x)) * rate).compile()
             program.set(x=numpy.zeros(3))
             [float(y) for y in program.sweep(rate=[1.0, 2.0])]   # -> [3.0, 6.0]
         """
+        if client is not None and "client" in self._names and isinstance(client, Sequence):
+            by_name["client"], client = client, None
         rows = as_rows({**(lists or {}), **by_name}, "sweep")
+        if client is not None:
+            results = mapping.sweep(self, client, rows)
+            if rows.total:
+                self.set(rows.row(rows.total - 1))
+                self.draw += rows.total
+            return results
         with self._lock, progress("sweep") as work:
             found: list[Any] = []
             for number in range(rows.total):

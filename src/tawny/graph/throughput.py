@@ -25,15 +25,21 @@ MOST_COPIES: Final = 1024
 class ProgramCopy:
     """One of the programs; it forgets between requests what a request gave it."""
 
-    def __init__(self, program: Program, common: Mapping[str, Value]) -> None:
+    def __init__(self, program: Program) -> None:
         self._program = program
-        self._common = common
+        self._common: Mapping[str, Value] = {}
+        """The values of variables for requests that do not give them."""
         self._changed: set[str] = set()
-        """Variables that do not have the common value."""
-        program.set(dict(common), bind=True)
+        """Variables that have other values."""
+
+    def adopt(self, common: Mapping[str, Value]) -> None:
+        """Let variables lie in these arrays, unless requests give them values."""
+        if common is not self._common:
+            self._program.set(dict(common), bind=True)
+            self._common, self._changed = common, set()
 
     def run(self, values: Mapping[str, Any], draw: int) -> Any:
-        """The outputs for these values, with those that all copies share for the others."""
+        """The outputs for these values; `draw` decides the random numbers."""
         kept = {n: self._common[n] for n in self._changed - values.keys() if n in self._common}
         if kept:
             self._program.set(kept, bind=True)
@@ -62,11 +68,11 @@ class Throughput(Unique):
         """The threads of each copy."""
         self.peak_bytes = sum([program.plan.peak_bytes for program in programs])
         """Bytes of what all copies compute; inputs and constants lie beside them."""
-        self._common = common
         self._draw, self._drawing = draw, fork_safe_lock()
         self._idle: queue.SimpleQueue[ProgramCopy] = queue.SimpleQueue()
-        for program in programs:
-            self._idle.put(ProgramCopy(program, common))
+        for copy in map(ProgramCopy, programs):
+            copy.adopt(common)
+            self._idle.put(copy)
 
     def __call__(self, /, *values: Any, **by_name: Any) -> Any:
         """The outputs for these inputs, as the program gives them.
