@@ -14,7 +14,11 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from browser import Browser, Tab, find_browser, open_browser
-from test_show import HOSTILE, network
+from tawny.graph.report.drawn_graph import DrawnGraph, Texts
+from tawny.graph.report.placement import Rect, place_all
+from tawny.graph.report.routes import Obstacles, Way, route
+from tawny.graph.report.trace import roles
+from test_show import HOSTILE, loops, network
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
 
@@ -57,7 +61,7 @@ def is_drawn(tab: Tab, selector: str = "#map") -> bool:
         c.width = from.width; c.height = from.height;
         const p = c.getContext("2d", {{ willReadFrequently: true }}); p.drawImage(from, 0, 0);
         const d = p.getImageData(0, 0, c.width, c.height).data;
-        const seen = new Set(); for (let k = 0; k < d.length; k += 4 * 97) seen.add(d[k] + 256 * d[k + 1] + 65536 * d[k + 2]);
+        const seen = new Set(); for (let k = 0; k < d.length; k += 4 * 7) seen.add(d[k] + 256 * d[k + 1] + 65536 * d[k + 2]);
         return seen.size > 3; }})()"""
     )
 
@@ -239,9 +243,9 @@ LABELS = """() => {
   placeLabels = place;
   ctx.font = BOLD;
   return {
-    nodes: shown[0].map((i) => [g.x[i], g.y[i], g.x[i] + g.w[i], g.y[i] + g.h[i]]),
+    nodes: shown[0].map(([x, y, w, h]) => [x, y, x + w, y + h]),
     texts: shown[1].map((label) => label.area),
-    wide: shown[0].filter((i) => i < g.count).every((i) => ctx.measureText(g.lines(i)[0]).width < g.w[i] - 9),
+    wide: g.shown.every((i, k) => i !== k || k >= g.count || ctx.measureText(g.lines(k)[0]).width < g.w[k] - 9),
   };
 }"""
 
@@ -266,6 +270,70 @@ def test_texts_stand_on_no_node_and_on_no_other_text(browser: Browser, tmp_path:
             for other in areas[n + 1 :]:
                 apart = [one[k + 2] <= other[k] or other[k + 2] <= one[k] for k in (0, 1)]
                 assert any(apart), (one, other)
+    end(tab)
+
+
+def test_loops_open_and_know_who_computes_them(browser: Browser, tmp_path: Path) -> None:
+    made = loops().compile()
+    made.set(x=np.full((5, 3), 0.1), w=np.eye(3))
+    tab = visit(browser, made.profile(1).show(tmp_path / "page.html"))
+    tab.press("1")
+    inner = tab.run(
+        "d().name.findIndex((name, k) => T[name] === 'sin' && d().owner[k] !== undefined)"
+    )
+    loop = tab.run(f"d().outermost({inner})")
+    assert tab.run(f"d().shown[{inner}]") != inner
+    tab.run(f"choose(0, {inner}, true)")
+    assert tab.run(f"d().shown[{inner}]") == inner
+    assert "computed inside loop" in tab.text("#panel")
+    assert tab.run(f"runOf(0, {inner}) === runOf(0, {loop})")
+    assert tab.run(f"timeOf(0, {inner}) > 0")
+    for key in ("2", "1", "4", "1"):
+        tab.press(key)
+    for graph in range(2):
+        tab.run(f"$('which').value = '{graph}', $('which').onchange()")
+        for colour in ("class", "bytes", "block", "time"):
+            tab.run(f"$('colour').value = '{colour}', $('colour').onchange()")
+        tab.run("fit(), paint()")
+        assert is_drawn(tab)
+    end(tab)
+
+
+ALL_OPEN = """(() => {
+  const g = d();
+  g.boxes.forEach((_, b) => g.open.add(b));
+  g.layout();
+  return {
+    rects: g.shown.slice(0, g.count).reduce((found, i, k) => (i === k ? { ...found, [k]: g.rect(k) } : found), {}),
+    names: g.boxes.map((_, b) => b).slice(1).map((b) => nameRect(g, b)),
+    edges: g.edges.map((e) => { g.bends(e); return [e.way, e.start, e.end, e.points]; }),
+  };
+})()"""
+
+
+def test_pages_and_pictures_have_one_layout(browser: Browser, tmp_path: Path) -> None:
+    x, weights = tw.var("x", (4, 3)), [tw.var(f"w{k}", (3, 3)) for k in range(3)]
+    y = x
+    for k, weight in enumerate(weights):
+        with tw.scope(f"l{k}"):
+            y = tnp.tanh(y @ weight) + tnp.cumsum(y * 2, axis=1)
+    loss = tnp.sum(y * y)
+    graph = tw.Graph([x, *weights], {"loss": loss, "slopes": tw.gradients(loss, weights)})
+    tab = visit(browser, graph.show(tmp_path / "page.html"))
+    found = tab.run(ALL_OPEN)
+    drawn = DrawnGraph(graph.results, roles(graph), Texts())
+    sizes = [tuple(found["rects"].get(str(k), [0, 0, 0, 0])[2:]) for k in range(len(drawn.drawn))]
+    inputs = [one.inputs for one in drawn.drawn]
+    placed = place_all(drawn.layout, sizes, inputs)
+    for k, rect in found["rects"].items():
+        assert rect == pytest.approx(placed.nodes[int(k)], abs=1e-6)
+    rects = [Rect(*rect) for rect in [*found["rects"].values(), *found["names"]]]
+    names = [Rect(*rect[:3], 16) for rect in found["names"]]
+    obstacles = Obstacles([*rects[: -len(names)], *names])
+    assert {way for way, *_ in found["edges"]} >= {0, 1}
+    for way, start, end_, points in found["edges"]:
+        expected = route(obstacles, list(Way)[way], tuple(start), tuple(end_))
+        assert np.array(points) == pytest.approx(np.array(expected))
     end(tab)
 
 

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from tawny.graph import files, saving
     from tawny.graph.profile import estimate as estimation
     from tawny.graph.profile.estimate import Estimate
-    from tawny.graph.report import dot, page, svg, trace
+    from tawny.graph.report import dot, graphviz, page, svg, trace
 else:
     files, saving = LazyModule("tawny.graph.files"), LazyModule("tawny.graph.saving")
     estimation = LazyModule("tawny.graph.profile.estimate")
-    dot, page, svg, trace = (
-        LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "page", "svg", "trace")
+    dot, graphviz, page, svg, trace = (
+        LazyModule(f"tawny.graph.report.{name}")
+        for name in ("dot", "graphviz", "page", "svg", "trace")
     )
 
 
@@ -415,13 +416,14 @@ class Graph(Unique):
         - `path`: the file; the end of its name says what is drawn: `.svg`, `.png` or `.dot`.
         - `plan`: a plan of the graph; nodes are then coloured by the block of memory they lie in.
 
-        With Graphviz installed its `dot` draws.  Without it SVG is drawn all the same, and `.png`
-        raises ValueError.
+        The picture is laid out as on the page of `show`, with every scope open.  For `.png`
+        Graphviz must be installed; without it that raises ValueError, and so do graphs of more than
+        5,000 nodes.
 
             x = tw.var("x", (3,))
             tw.Graph([x], np.sin(x) + 1).visualize("graph.svg")
         """
-        svg.visualize(self, path, plan)
+        graphviz.visualize(self, path, plan)
 
     def show(self, path: str | Path | None = None, *, compiled: bool = False) -> Path:
         """Write a page on which the graph can be explored; it needs no network.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tawny.attributes import Natural
 from tawny.dtype import BOOL, INT64, DType
@@ -51,6 +51,14 @@ SCRAMBLE: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 LAST_SHIFT: Final = 31
 
 
+class BodyArgument(NamedTuple):
+    """What an argument of a body is."""
+
+    role: str
+    operand: int | None
+    """The operand that it takes, or takes rows or first values of."""
+
+
 class BodyOp(Op):
     """An op that computes graphs of its own."""
 
@@ -70,6 +78,14 @@ class BodyOp(Op):
     def times(self) -> int:
         """How often a graph is computed, as far as is known."""
         return 1
+
+    def title(self) -> str:
+        """What the op does, in few words."""
+        return self.declaration.name
+
+    def arguments(self) -> tuple[BodyArgument, ...]:
+        """What the arguments of its graphs are."""
+        raise NotImplementedError
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return self.result_types()[0][0]
@@ -138,6 +154,19 @@ class ScanLoop(BodyOp, name="loop", arity=None):
 
     def times(self) -> int:
         return self.length
+
+    def title(self) -> str:
+        return f"loop, {self.length:,} {'step' if self.length == 1 else 'steps'}"
+
+    def arguments(self) -> tuple[BodyArgument, ...]:
+        ends = (self.carries, self.first_shared, len(self.body.arguments) - 1)
+        roles = ("carry", "row", "shared")
+        named = [
+            BodyArgument(role, operand)
+            for role, first, last in zip(roles, (0, *ends), ends, strict=False)
+            for operand in range(first, last)
+        ]
+        return (BodyArgument("step", None), *named)
 
     @property
     def first_shared(self) -> int:
@@ -217,6 +246,12 @@ class WhileLoop(BodyOp, name="while_loop", arity=None):
     def times(self) -> int:
         return FEW_STEPS
 
+    def arguments(self) -> tuple[BodyArgument, ...]:
+        rest = len(self.body.arguments) - self.carries - 1
+        roles = ["carry"] * self.carries + ["shared"] * rest
+        named = [BodyArgument(role, operand) for operand, role in enumerate(roles, 1)]
+        return (BodyArgument("step", None), *named)
+
     def operand_types(self) -> tuple[Type, ...]:
         return (FLAG_TYPE, *self.body.types[1:])
 
@@ -277,6 +312,10 @@ class Switch(BodyOp, name="switch", arity=None):
 
     def with_bodies(self, bodies: Sequence[Subgraph]) -> Self:
         return self.with_attributes(branches=tuple(bodies))
+
+    def arguments(self) -> tuple[BodyArgument, ...]:
+        count = len(self.branches[0].arguments)
+        return tuple([BodyArgument("operand", k) for k in range(1, count + 1)])
 
     def operand_types(self) -> tuple[Type, ...]:
         return (PLACE_TYPE, *self.branches[0].types)

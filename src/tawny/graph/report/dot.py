@@ -7,14 +7,15 @@ import enum
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tawny.graph.report.trace import (
     attributes,
+    common_prefix,
     listing,
     printable,
     read_counts,
+    scope_of,
     small_value,
     type_text,
 )
@@ -155,7 +156,7 @@ def to_dot(graph: Graph, plan: BlockPlan | None = None) -> str:
 def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
     all_boxes = boxes(graph, plan)
     number = {box.node: box.number for box in all_boxes}
-    yield f"digraph {_quote(graph.name or 'graph')} {{"
+    yield f"digraph {quote(graph.name or 'graph')} {{"
     yield '  graph [rankdir=TB, nodesep=0.3, ranksep=0.4, fontname="Helvetica"];'
     yield (
         '  node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=12, '
@@ -178,39 +179,29 @@ def _cluster_lines(all_boxes: Sequence[Box]) -> Iterator[str]:
     """The boxes, those of a scope inside a frame with its name, frames of inner scopes inside."""
     by_scope: dict[tuple[str, ...], list[Box]] = {}
     for box in all_boxes:
-        by_scope.setdefault(_scope(box.node), []).append(box)
+        by_scope.setdefault(scope_of(box.node), []).append(box)
     open_scope: tuple[str, ...] = ()
     for number, scope in enumerate(sorted(by_scope)):
-        common = len(_common_prefix((open_scope, scope)))
+        common = len(common_prefix((open_scope, scope)))
         for depth in range(len(open_scope), common, -1):
             yield f"{'  ' * depth}}}"
         for depth in range(common, len(scope)):
             indent = "  " * (depth + 1)
             yield f"{indent}subgraph cluster_{number}_{depth} {{"
             yield (
-                f"{indent}  label={_quote(scope[depth])}; labeljust=l; "
+                f"{indent}  label={quote(scope[depth])}; labeljust=l; "
                 f'color="{FAINT}"; fontcolor="{FAINT}"; style=rounded;'
             )
         open_scope = scope
         indent = "  " * (len(scope) + 1)
         for box in by_scope[scope]:
-            yield f"{indent}n{box.number} [{', '.join(_attributes(box))}];"
+            yield f"{indent}n{box.number} [{', '.join(attribute_list(box))}];"
     for depth in range(len(open_scope), 0, -1):
         yield f"{'  ' * depth}}}"
 
 
-def _scope(node: Node) -> tuple[str, ...]:
-    """The innermost scope that holds all of a node, as the names it consists of."""
-    return _common_prefix([tuple(s.scope.split(".")) if s.scope else () for s in node.sources])
-
-
-def _common_prefix(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The names with which all of the scopes begin."""
-    levels = takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False))
-    return tuple([names[0] for names in levels])
-
-
-def _attributes(box: Box) -> Iterator[str]:
+def attribute_list(box: Box) -> Iterator[str]:
+    """What Graphviz is told of a box."""
     yield f"label={_label(box)}"
     yield f'fillcolor="{box.fill}"'
     if box.role is Role.VARIABLE:
@@ -241,6 +232,7 @@ def _escape_markup(text: str) -> str:
     return html.escape(printable(text))
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """Text as Graphviz reads it."""
     shown = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{shown}"'

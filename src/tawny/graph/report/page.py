@@ -6,26 +6,21 @@ import base64
 import hashlib
 import html
 import json
-import linecache
 import os
 import tempfile
 import webbrowser
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tawny.array import array_for
-from tawny.graph.report.scope_layout import ScopeLayout
+from tawny.graph.report.drawn_graph import DrawnGraph, Texts, node_bytes
 from tawny.graph.report.time_data import time_data
-from tawny.graph.report.trace import attributes, roles, small_value, type_text
-from tawny.node import Constant, Node, Part, Variable, toposort
-from tawny.op import Elementwise
+from tawny.graph.report.trace import roles
+from tawny.node import Node, Part
 from tawny.ops.bands import Bands
-from tawny.shape import size
-from tawny.source import Source
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
@@ -36,17 +31,11 @@ if TYPE_CHECKING:
 MAX_RECORDS: Final = 20_000
 """Rewrites that are listed one by one."""
 
-MAX_PLACES: Final = 3
-"""Lines of the user's program that are listed for a node."""
-
 MAX_FRAME_NODES: Final = 5_000
 """Nodes of the largest graph that a notebook shows by itself."""
 
 WHY_LOOKS: Final = 4_000_000
 """Pairs of values that are compared to say why values lie where they do."""
-
-MAX_TEXT: Final = 2000
-"""Characters of the longest text that is shown whole."""
 
 
 def show(page: str, path: str | os.PathLike[str] | None) -> Path:
@@ -150,7 +139,7 @@ def escape_json(text: str) -> str:
 
 
 SCRIPTS: Final = (
-    *("base.js", "drawing.js", "memory.js", "time.js", "state.js"),
+    *("base.js", "placement.js", "routes.js", "drawing.js", "memory.js", "time.js", "state.js"),
     *("graph.js", "rewrites.js", "panel.js", "events.js"),
 )
 """The parts of the page's script, in their order."""
@@ -172,31 +161,6 @@ def _digest(text: str) -> str:
 # ------------------------------------------------------------------------ data
 
 
-class _Texts:
-    """Texts by number, each once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.lines: dict[int, int] = {}
-        """For a place in the user's program the text of its line."""
-        self._places: dict[Source, int] = {}
-
-    def number(self, text: str) -> int:
-        """The number of a text, which is cut if it is long."""
-        cut = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-        return self.numbers.setdefault(cut, len(self.numbers))
-
-    def places(self, sources: Iterable[Source]) -> list[int]:
-        """Places in the user's program, with their scopes."""
-        return list(dict.fromkeys(map(self._place, sources)))[:MAX_PLACES]
-
-    def _place(self, source: Source) -> int:
-        if source not in self._places:
-            place = self._places[source] = self.number(str(source))
-            self.lines[place] = self.number(linecache.getline(source.file, source.line).strip())
-        return self._places[source]
-
-
 def page_data(
     graph: Graph | None,
     plan: Plan | None = None,
@@ -207,11 +171,11 @@ def page_data(
     executed: frozenset[Node] | None = None,
 ) -> dict[str, Any]:
     """What a page shows, as plain data."""
-    texts = _Texts()
+    texts = Texts()
     names = {} if graph is None else roles(graph)
     results = graph.results if graph is not None else () if plan is None else plan.user_results
     state = [] if graph is None else [target for target, _ in graph.update_nodes]
-    written = _Drawing(results, names, texts, state)
+    written = DrawnGraph(results, names, texts, state)
     drawings = {"as written": written}
     data: dict[str, Any] = {"title": (graph.name if graph is not None else None) or "graph"}
     if plan is not None:
@@ -220,7 +184,7 @@ def page_data(
             for own, run in zip(results, plan.lowered.results, strict=True)
             if own in names
         }
-        run = drawings["as run"] = _Drawing(plan.lowered.results, result_names, texts, state)
+        run = drawings["as run"] = DrawnGraph(plan.lowered.results, result_names, texts, state)
         data["memories"] = [_memory(plan, run, texts)]
         data["twins"] = _twins(plan, written, run)
         if profile is not None:
@@ -229,10 +193,12 @@ def page_data(
         if executed is not None:
             data["last"] = _last_run(plan, run, executed)
         if other is not None:
-            beside = _Drawing(other.lowered.results, {}, texts)
+            beside = DrawnGraph(other.lowered.results, {}, texts)
             drawings["as run by the other plan"] = beside
             data["memories"].append(_memory(other, beside, texts))
-            data["others"] = [run.number.get(node, -1) for node in beside.order]
+            data["others"] = [
+                run.number.get(one.node, -1) if one.owner < 0 else -1 for one in beside.drawn
+            ]
             data["diff"] = plan.diff(other).splitlines()
     if rewrites is not None:
         data["rewrites"] = _rewrites(rewrites, texts)
@@ -242,110 +208,10 @@ def page_data(
     return data
 
 
-class _Drawing:
-    """A graph as it is drawn: its nodes, and the boxes they stand in."""
-
-    def __init__(
-        self,
-        results: Sequence[Node],
-        names: Mapping[Node, str],
-        texts: _Texts,
-        state: Iterable[Node] = (),
-    ) -> None:
-        self.order = toposort(results)
-        self.number = {node: k for k, node in enumerate(self.order)}
-        self.names, self.texts = names, texts
-        self.results = frozenset(results)
-        inner = frozenset(state)
-        self.inline = [node not in self.results and _is_inline(node, inner) for node in self.order]
-        inputs = [[self.number[i] for i in node.inputs] for node in self.order]
-        self.inputs = inputs
-        self.layout = ScopeLayout(
-            [None if i else _path(n) for n, i in zip(self.order, self.inline, strict=True)],
-            [_kind(node) for node in self.order],
-            inputs,
-        )
-
-    def data(self, label: str) -> dict[str, Any]:
-        """Columns with an entry for each node, and the boxes."""
-        number = self.texts.number
-        return {
-            "label": label,
-            "name": [number(node_title(node)) for node in self.order],
-            "role": [number(self._role(node)) for node in self.order],
-            "type": [number(type_text(node)) for node in self.order],
-            "detail": [number(_detail(node)) for node in self.order],
-            "class": [number(_chapter(node)) for node in self.order],
-            "places": [self.texts.places(node.sources) for node in self.order],
-            "bytes": list(map(node_bytes, self.order)),
-            "inputs": self.inputs,
-            "inline": list(map(int, self.inline)),
-            "home": self.layout.home,
-            "boxes": [
-                [number(box.label), box.kind, box.parent, box.nodes, box.parts]
-                for box in self.layout.boxes
-            ],
-        }
-
-    def _role(self, node: Node) -> str:
-        role = self.names.get(node, "")
-        return "" if role == node.name else role or ("result" if node in self.results else "")
-
-
-def _is_inline(node: Node, state: frozenset[Node]) -> bool:
-    """Whether a node is shown inside its readers: constants, and parameters of modules."""
-    if isinstance(node.op, Variable):
-        return node in state or "." in node.name
-    return isinstance(node.op, Constant)
-
-
-def _path(node: Node) -> tuple[str, ...]:
-    """The scopes that hold all of a node; the function it is written in if there are none."""
-    if isinstance(node.op, Variable):
-        return ()
-    scopes = [tuple(s.scope.split(".")) if s.scope else () for s in node.sources]
-    levels = takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False))
-    path = tuple([names[0] for names in levels])
-    functions = {source.code.co_name for source in node.sources}
-    if not path and not any(scopes) and len(functions) == 1:
-        path = tuple([name for name in functions if not name.startswith("<")])
-    return path
-
-
-def _kind(node: Node) -> str:
-    return node.op.facts().name
-
-
-def _chapter(node: Node) -> str:
-    """The class of an op: the chapter it is declared in."""
-    if isinstance(node.op, (Variable, Constant)):
-        return _kind(node)
-    if isinstance(node.op, Elementwise):
-        return "elementwise"
-    return type(node.op).__module__.rpartition(".")[2]
-
-
-def _detail(node: Node) -> str:
-    value = small_value(node)
-    return attributes(node) if value is None else f"= {value}"
-
-
-def node_title(node: Node) -> str:
-    """The name of a node; of one result among several, whose it is."""
-    op = node.op
-    return f"{node.inputs[0].name}[{op.index}]" if isinstance(op, Part) else node.name
-
-
-def node_bytes(node: Node) -> int:
-    """Bytes of all results of a node."""
-    types = node.parts or ((node.shape, node.dtype),)
-    return sum(size(shape) * dtype.itemsize for shape, dtype in types)
-
-
 # ---------------------------------------------------------------------- memory
 
 
-def _memory(plan: Plan, run: _Drawing, texts: _Texts) -> dict[str, Any]:
+def _memory(plan: Plan, run: DrawnGraph, texts: Texts) -> dict[str, Any]:
     made: dict[Node, list[int]] = defaultdict(list)
     for step in plan.steps:
         made[step.array.node].append(step.position)
@@ -377,16 +243,16 @@ def _memory(plan: Plan, run: _Drawing, texts: _Texts) -> dict[str, Any]:
     }
 
 
-def _last_run(plan: Plan, run: _Drawing, executed: frozenset[Node]) -> dict[str, Any]:
+def _last_run(plan: Plan, run: DrawnGraph, executed: frozenset[Node]) -> dict[str, Any]:
     """What the last run computed."""
     steps = set(plan.lowered.steps)
     return {
-        "executed": [run.number[node] for node in run.order if node in executed],
+        "executed": [number for node, number in run.number.items() if node in executed],
         "text": f"{len(steps & executed)} of {len(steps)} steps were computed, the others reused",
     }
 
 
-def _reasons(plan: Plan, run: _Drawing, texts: _Texts) -> dict[int, int]:
+def _reasons(plan: Plan, run: DrawnGraph, texts: Texts) -> dict[int, int]:
     """Why values lie where they do: of the largest, since each is compared with all others."""
     most = max(1, WHY_LOOKS // max(1, len(plan.blocks)))
     nodes = dict.fromkeys(array.node for block in plan.blocks for array in block.arrays)
@@ -394,16 +260,20 @@ def _reasons(plan: Plan, run: _Drawing, texts: _Texts) -> dict[int, int]:
     return {run.number[n]: texts.number(plan.why(array_for(n))) for n in largest if n in run.number}
 
 
-def _twins(plan: Plan, written: _Drawing, run: _Drawing) -> list[int]:
+def _twins(plan: Plan, written: DrawnGraph, run: DrawnGraph) -> list[int]:
     """For each node as written the node that is run: itself, what it is inside as `~k`, or none."""
     out: list[int] = []
-    for node in written.order:
-        found = plan._locate(node)  # pyright: ignore[reportPrivateUsage]
+    for one in written.drawn:
+        outermost = one
+        while outermost.owner >= 0:
+            outermost = written.drawn[outermost.owner]
+        found = plan._locate(outermost.node)  # pyright: ignore[reportPrivateUsage]
         number = None if found is None else run.number.get(found[0])
         if number is None:
             out.append(NO_TWIN)
         else:
-            out.append(~number if found is not None and found[1] else number)
+            is_inside = one.owner >= 0 or (found is not None and found[1])
+            out.append(~number if is_inside else number)
     return out
 
 
@@ -411,7 +281,7 @@ NO_TWIN: Final = 1 << 30
 """Stands for the twin of a node that has none."""
 
 
-def _rewrites(rewrites: Rewrites, texts: _Texts) -> dict[str, Any]:
+def _rewrites(rewrites: Rewrites, texts: Texts) -> dict[str, Any]:
     rules = {rule.name: rule for rule in rewrites.applied}
     number = {name: k for k, name in enumerate(rules)}
     records = [

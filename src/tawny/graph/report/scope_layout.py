@@ -1,20 +1,22 @@
-"""Rows of a graph that opens scope by scope: which boxes there are, and what stands in which row.
+"""The boxes of a graph that opens scope by scope, and what stands in which row of each.
 
-A box is a scope, a part of a long list, or several repeats of one thing.  Each holds items, which
-are nodes and other boxes, in rows: what is read stands above its readers.  Where a box is read by
-one that comes before it, as gradients are by the layers they belong to, that edge runs upward.
-Everything takes time linear in the size of the graph, but for sorting within rows.
+A box is a scope, a loop, a part of a long list, or several repeats of one thing.  Each holds items,
+which are nodes and other boxes.  Where a box is read by one that comes before it, as gradients are
+by the layers they belong to, what takes these values back stands beside the others.  Everything
+takes time linear in the size of the graph, but for sorting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+
+from tawny.graph.report.returns import Returns
+from tawny.graph.report.rows import Pair, Row, part_rows, run_order
 
 MAX_ITEMS: Final = 300
 """Items of a box above which they are put into parts."""
@@ -31,8 +33,19 @@ LEAST_REPEATED: Final = 12
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
-BoxKind = Literal["scope", "part", "repeats"]
-Row = list[int]
+BoxKind = Literal["scope", "loop", "part", "repeats"]
+
+
+class LoopScope(NamedTuple):
+    """What a loop or a branch computes, as a scope of its own."""
+
+    label: str
+    owner: int
+    """Tells it from others of the same label."""
+
+
+ScopePath = Sequence[str | LoopScope]
+"""The scopes that a node is in, the innermost last."""
 
 
 @dataclass
@@ -45,7 +58,9 @@ class ScopeBox:
     items: list[int] = field(default_factory=list[int])
     """In order of first appearance: a node by its number, box `b` as `~b`."""
     parts: list[list[Row]] = field(default_factory=list[list[Row]])
-    """The items in rows, for each connected part."""
+    """The items in rows, for each connected part; what is read stands above its readers."""
+    back: list[list[Row]] = field(default_factory=list[list[Row]])
+    """Items that take values back, in rows; what is read stands below its readers."""
     nodes: int = 0
     """How many nodes are in it."""
 
@@ -68,29 +83,33 @@ class ScopeLayout:
     - `paths`: for each node the names of the scopes it is in, or None if it is not drawn.
     - `kinds`: for each node a word; repeats have equal ones.
     - `inputs`: for each node the smaller numbers of those it reads.
+    - `fold`: whether repeats, and the parts of long lists, are put into boxes.
     """
 
     def __init__(
         self,
-        paths: Sequence[Sequence[str] | None],
+        paths: Sequence[ScopePath | None],
         kinds: Sequence[str],
         inputs: Sequence[Sequence[int]],
+        *,
+        fold: bool = True,
     ) -> None:
         self.boxes = [ScopeBox("", "scope", -1)]
-        self.home = [0] * len(paths)
-        """The box each node stands in."""
+        self.home = [-1] * len(paths)
+        """The box each node stands in; -1 for those that are not drawn."""
         self._kinds, self._shapes = kinds, dict[object, int]()
         self._box_shape: list[int] = []
         self._sort_into_scopes(paths)
-        for box in reversed(range(len(self.boxes))):
+        for box in reversed(range(len(self.boxes))) if fold else ():
             self._fold(box)
         self._find_homes()
-        self._fill_rows(inputs, [path is not None for path in paths])
+        self._depth = self._depths()
+        self._fill_rows(inputs)
 
     # -------------------------------------------------------------------- boxes
 
-    def _sort_into_scopes(self, paths: Sequence[Sequence[str] | None]) -> None:
-        known: dict[tuple[int, str], int] = {}
+    def _sort_into_scopes(self, paths: Sequence[ScopePath | None]) -> None:
+        known: dict[tuple[int, str | LoopScope], int] = {}
         for node, path in enumerate(paths):
             if path is None:
                 continue
@@ -98,7 +117,7 @@ class ScopeLayout:
             for name in path:
                 inner = known.get((box, name))
                 if inner is None:
-                    inner = known[box, name] = self._add(ScopeBox(name, "scope", box))
+                    inner = known[box, name] = self._add(_scope_box(name, box))
                     self.boxes[box].items.append(~inner)
                 box = inner
             self.boxes[box].items.append(node)
@@ -208,19 +227,66 @@ class ScopeLayout:
 
     # --------------------------------------------------------------------- rows
 
-    def _fill_rows(self, inputs: Sequence[Sequence[int]], drawn: Sequence[bool]) -> None:
-        depth = [0] * len(self.boxes)
-        for index in self.boxes_downward():
-            if index:
-                depth[index] = depth[self.boxes[index].parent] + 1
-        edges: list[dict[tuple[int, int], None]] = [{} for _ in self.boxes]
-        for reader, sources in enumerate(inputs):
-            for source in sources if drawn[reader] else ():
-                if drawn[source]:
-                    box, pair = self._siblings(source, reader, depth)
-                    edges[box][pair] = None
+    def _fill_rows(self, inputs: Sequence[Sequence[int]]) -> None:
+        edges: list[dict[Pair, None]] = [{} for _ in self.boxes]
+        joined = [
+            (source, reader, *self._siblings(source, reader))
+            for source, reader in self._edges(inputs)
+        ]
+        for _, _, box, pair in joined:
+            edges[box][pair] = None
+        place = self._sort_items(inputs, edges)
+        returns = Returns(len(inputs))
+        for source, reader, box, (a, b) in joined:
+            goes_back = place[self.id(a)] > place[self.id(b)]
+            returns.note(source, reader, self._depth[box], goes_back=goes_back)
+        forward = self._find_forward(returns)
         for own, inside in zip(self.boxes, edges, strict=True):
-            own.parts = list(_rows(own.items, inside))
+            onward = [i for i in own.items if forward[self.id(i)]]
+            own.parts = list(part_rows(onward, inside))
+            if len(onward) < len(own.items):
+                behind = [i for i in own.items if not forward[self.id(i)]]
+                own.back = [rows[::-1] for rows in part_rows(behind, inside)]
+
+    def _sort_items(
+        self, inputs: Sequence[Sequence[int]], edges: Sequence[Iterable[Pair]]
+    ) -> list[int]:
+        """Put the items of each box in the order of the run; gives each item's place in its box.
+
+        Nodes come as late as their readers allow, boxes where the first of their nodes does that
+        lie on the longest way through the graph.  The parts of a list stay in their order.
+        """
+        count = len(inputs)
+        first = _critical_ranks(inputs) + [(0, 0)] * len(self.boxes)
+        place = [0] * len(first)
+        for index in reversed(list(self.boxes_downward())):
+            own = self.boxes[index]
+            first[count + index] = min([first[self.id(i)] for i in own.items], default=(0, 0))
+            if not any(i < 0 and self.boxes[~i].kind == "part" for i in own.items):
+                own.items.sort(key=lambda i: first[self.id(i)][1])
+                own.items = run_order(own.items, edges[index])
+            for position, item in enumerate(own.items):
+                place[self.id(item)] = position
+        return place
+
+    def _find_forward(self, returns: Returns) -> list[bool]:
+        """For each item, by its `id`, whether something in it takes no values back."""
+        if not returns.found:
+            return [True] * (len(self.home) + len(self.boxes))
+        forward = [False] * (len(self.home) + len(self.boxes))
+        for node, home in enumerate(self.home):
+            item, box = node, home
+            while box >= 0:
+                if not returns.is_back(node, self._depth[box]):
+                    forward[self.id(item)] = True
+                item, box = ~box, self.boxes[box].parent
+        return forward
+
+    # ---------------------------------------------------------------- who is where
+
+    def id(self, item: int) -> int:
+        """A number for an item among nodes and boxes."""
+        return len(self.home) + ~item if item < 0 else item
 
     def boxes_downward(self) -> Iterator[int]:
         """Every box, each after the one it stands in."""
@@ -230,73 +296,57 @@ class ScopeLayout:
             yield index
             stack += [~i for i in self.boxes[index].items if i < 0]
 
-    def _siblings(self, a: int, b: int, depth: Sequence[int]) -> tuple[int, tuple[int, int]]:
+    def neighbours(self, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
+        """For each item, by its `id`, the items of its box that an edge joins it with."""
+        near: list[dict[int, None]] = [{} for _ in range(len(self.home) + len(self.boxes))]
+        for source, reader in self._edges(inputs):
+            _, (a, b) = self._siblings(source, reader)
+            near[self.id(a)][b] = near[self.id(b)][a] = None
+        return [list(found) for found in near]
+
+    def _edges(self, inputs: Sequence[Sequence[int]]) -> Iterator[Pair]:
+        """Every edge between nodes that are drawn, by reader."""
+        for reader, sources in enumerate(inputs):
+            if self.home[reader] >= 0:
+                for source in sources:
+                    if self.home[source] >= 0:
+                        yield source, reader
+
+    def _depths(self) -> list[int]:
+        """How many boxes there are around each box."""
+        depth = [0] * len(self.boxes)
+        for index in self.boxes_downward():
+            if index:
+                depth[index] = depth[self.boxes[index].parent] + 1
+        return depth
+
+    def _siblings(self, a: int, b: int) -> tuple[int, Pair]:
         """The innermost box that holds both nodes, and the items in it that do."""
         left, right = self.home[a], self.home[b]
         while left != right:
-            if depth[left] >= depth[right]:
+            if self._depth[left] >= self._depth[right]:
                 a, left = ~left, self.boxes[left].parent
             else:
                 b, right = ~right, self.boxes[right].parent
         return left, (a, b)
 
 
-def _rows(items: Sequence[int], edges: dict[tuple[int, int], None]) -> Iterator[list[Row]]:
-    """The rows of each connected part."""
-    place = {item: k for k, item in enumerate(items)}
-    pairs = [(place[a], place[b]) for a, b in edges]
-    above: list[list[int]] = [[] for _ in items]
-    for a, b in pairs:
-        if a < b:
-            above[b].append(a)
-    level = levels(above)
-    for part in components(len(items), pairs):
-        least = min(level[k] for k in part)
-        rows: list[Row] = [[] for _ in range(max(level[k] for k in part) - least + 1)]
-        for k in part:
-            rows[level[k] - least].append(k)
-        rank = {k: n - len(row) / 2 for row in rows for n, k in enumerate(row)}
-        for upper, row in pairwise([[], *rows]):
-            if upper:
-                wish = {
-                    k: sum(rank[s] for s in above[k]) / len(above[k]) if above[k] else rank[k]
-                    for k in row
-                }
-                row.sort(key=wish.__getitem__)
-                rank.update({k: n - len(row) / 2 for n, k in enumerate(row)})
-        yield [[items[k] for k in row] for row in rows if row]
+def _critical_ranks(inputs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """For each node how far it is from the longest way, and its rank among all nodes."""
+    count = len(inputs)
+    depth, height = [0] * count, [0] * count
+    for reader, sources in enumerate(inputs):
+        depth[reader] = max([depth[source] + 1 for source in sources], default=0)
+    for reader in reversed(range(count)):
+        for source in inputs[reader]:
+            height[source] = max(height[source], height[reader] + 1)
+    rank = [0] * count
+    for position, node in enumerate(sorted(range(count), key=lambda k: (-height[k], k))):
+        rank[node] = position
+    return [(-d - h, r) for d, h, r in zip(depth, height, rank, strict=True)]
 
 
-def levels(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """The longest way down to each item, whose inputs come before it.
-
-    Those without inputs stand right above their first reader.
-    """
-    level = [0] * len(inputs)
-    first: dict[int, int] = {}
-    for item, sources in enumerate(inputs):
-        level[item] = max((level[s] + 1 for s in sources), default=0)
-        for source in sources:
-            first[source] = min(first.get(source, level[item]), level[item])
-    return [
-        first[item] - 1 if not sources and item in first else level[item]
-        for item, sources in enumerate(inputs)
-    ]
-
-
-def components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The numbers below `count` in groups between which there is no pair."""
-    leader = list(range(count))
-
-    def find(k: int) -> int:
-        while leader[k] != k:
-            leader[k] = leader[leader[k]]
-            k = leader[k]
-        return k
-
-    for a, b in pairs:
-        leader[find(b)] = find(a)
-    groups: dict[int, list[int]] = {}
-    for k in range(count):
-        groups.setdefault(find(k), []).append(k)
-    return list(groups.values())
+def _scope_box(name: str | LoopScope, parent: int) -> ScopeBox:
+    if isinstance(name, LoopScope):
+        return ScopeBox(name.label, "loop", parent)
+    return ScopeBox(name, "scope", parent)

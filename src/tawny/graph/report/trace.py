@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tawny.node import Constant, Node, Variable
@@ -39,6 +40,20 @@ def type_text(node: Node) -> str:
 def source_text(node: Node) -> str:
     """The lines a node was written at, with their scopes."""
     return describe(node.sources)
+
+
+def scope_of(node: Node) -> tuple[str, ...]:
+    """The innermost scope that holds all of a node, as the names it consists of."""
+    if isinstance(node.op, Variable):
+        return ()
+    scopes = [tuple(s.scope.split(".")) if s.scope else () for s in node.sources]
+    return common_prefix(scopes)
+
+
+def common_prefix(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names with which all of the paths begin."""
+    names = takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
+    return tuple([level[0] for level in names])
 
 
 def small_value(node: Node) -> str | None:

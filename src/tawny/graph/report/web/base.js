@@ -20,14 +20,15 @@ function countText(n) {
   for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(n) >= unit) return (n / unit).toPrecision(3) + " " + name;
   return String(n);
 }
-const BOLD = "600 12px system-ui, sans-serif", MEDIUM = "11px system-ui, sans-serif", SMALL = "10px system-ui, sans-serif";
+const FONT = 'system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif';
+const BOLD = `600 12px ${FONT}`, MEDIUM = `11px ${FONT}`, SMALL = `10px ${FONT}`;
 const textWidth = (text, font) => { ctx.font = font; return ctx.measureText(text).width; };
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 const dark = matchMedia("(prefers-color-scheme: dark)");
-let ink, faint, line, back, card, accent, select;
+let ink, faint, line, back, card, accent, select, wire, returned;
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  [ink, faint, line, back, card, accent, select] = ["ink", "faint", "line", "back", "card", "accent", "select"].map((n) => style.getPropertyValue("--" + n).trim());
+  [ink, faint, line, back, card, accent, select, wire, returned] = ["ink", "faint", "line", "back", "card", "accent", "select", "wire", "returned"].map((n) => style.getPropertyValue("--" + n).trim());
 }
 const fill = (hue, strength = 1) => (dark.matches ? `hsl(${hue} ${38 * strength}% 27%)` : `hsl(${hue} ${70 * strength}% ${90 - 6 * strength}%)`);
 

@@ -64,6 +64,9 @@ function hover(x, y) {
   tip.textContent = text;
   tip.style.left = Math.max(0, Math.min(x + 14, width - 320)) + "px"; tip.style.top = Math.min(y + 14, height - 70) + "px";
 }
+// Frames around the large areas are for those who come to them by the Tab key.
+document.addEventListener("keydown", (e) => { if (e.key === "Tab") document.documentElement.classList.add("by-keyboard"); });
+document.addEventListener("pointerdown", () => document.documentElement.classList.remove("by-keyboard"));
 document.addEventListener("keydown", (e) => {
   if (e.target === $("search")) { if (e.key === "Escape") closeSearch(); if (e.key === "Enter") { const first = $("found").querySelector("button:not([disabled])"); if (first) first.click(); } if (e.key === "ArrowDown") { const first = $("found").querySelector("button"); if (first) { first.focus(); e.preventDefault(); } } return; }
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === "SELECT") return;

@@ -167,7 +167,8 @@ function paintMemory() {
 function setStep(step) { const map = maps[S.map]; S.step = Math.min(map.steps.length - 1, Math.max(0, step)); S.node = -1; S.block = -1; refresh(); }
 // The place of a value in a map's drawing, given that in any drawing.
 function nodeIn(map, g, k) {
-  if (g === map.g) return k;
-  if (map.number) { const run = runOf(g, k); return run < 0 || (g === 0 && isInside(k)) ? -1 : (fromRun.get(run) ?? -1); }
-  return runOf(g, k);
+  if (g === map.g) return isInside(g, k) ? -1 : k;
+  const run = runOf(g, k);
+  if (map.number) return run < 0 || isInside(g, k) ? -1 : (fromRun.get(run) ?? -1);
+  return run;
 }

@@ -56,17 +56,17 @@ function nodePanel(panel, g, k) {
 function timeLinks(panel, g, k) {
   const run = runOf(g, k), took = timeOf(g, k);
   if (took === null) return;
-  panel.append(el("h3", "Time"), el("p", `${secondsText(took)}, ${percent(took / timeWhole())} of the run${g === 0 && isInside(k) ? ", together with what else is computed there" : ""}`));
+  panel.append(el("h3", "Time"), el("p", `${secondsText(took)}, ${percent(took / timeWhole())} of the run${isInside(g, k) ? ", together with what else is computed there" : ""}`));
   for (const r of (rowsOf.get(run) || []).slice(0, 4)) panel.append(link(`step ${P.rows[r][0]}: ${secondsText(P.rows[r][2])}, ${percent(P.rows[r][7])} of the roof`, () => { S.row = r; setView("time"); chooseRow(r); }));
 }
 function memoryOf(panel, g, k) {
   if (g === 2) { memoryIn(panel, maps[1], k); return; }
   const run = runOf(g, k);
   panel.append(el("h3", "Memory"));
-  const inside = g === 0 && run >= 0 && isInside(k);
+  const inside = run >= 0 && isInside(g, k);
   if (inside) panel.append(el("p", `computed inside ${T[drawings[1].name[run]]}, without memory of its own`));
   else if (run < 0) { panel.append(el("p", "optimised away, or folded into a constant")); return; }
-  if (run >= 0 && g === 0 && (inside || drawings[1].name[run] !== drawings[0].name[k])) panel.append(link(`runs as ${T[drawings[1].name[run]]}`, () => { setGraph(1); choose(1, run, true); }));
+  if (inside || (g === 0 && drawings[1].name[run] !== drawings[0].name[k])) panel.append(link(`runs as ${T[drawings[1].name[run]]}`, () => { setGraph(1); choose(1, run, true); }));
   if (inside) return;
   memoryIn(panel, M, run);
   if (maps[1] && fromRun.has(run)) { panel.append(el("h3", "In the other plan")); memoryIn(panel, maps[1], fromRun.get(run)); }

@@ -6,8 +6,10 @@ const backTwins = new Map();
 // Drawings: 0 as written, 1 as run, 2 as run by the other plan.
 const fromRun = new Map();
 (D.others || []).forEach((run, k) => { if (run >= 0) fromRun.set(run, k); });
-const runOf = (g, k) => (g === 1 ? k : g === 2 ? D.others[k] : D.twins && D.twins[k] !== NONE ? (D.twins[k] < 0 ? ~D.twins[k] : D.twins[k]) : -1);
-const isInside = (k) => D.twins[k] < 0;
+const twinOf = (k) => (D.twins && D.twins[k] !== NONE ? (D.twins[k] < 0 ? ~D.twins[k] : D.twins[k]) : -1);
+// The step that computes a node: for what is inside a loop, the loop.
+const runOf = (g, k) => (g === 0 ? twinOf(k) : g === 2 ? D.others[drawings[2].outermost(k)] : drawings[g].outermost(k));
+const isInside = (g, k) => drawings[g].owner[k] !== undefined || (g === 0 && D.twins && D.twins[k] < 0);
 const maps = (D.memories || []).map((data, number) => new MemoryMap(data, number + 1, number));
 const M = maps[0];
 const inGraph = (to, g, k) => (to === g ? k : to === 2 ? (fromRun.get(runOf(g, k)) ?? -1) : to === 1 ? runOf(g, k) : (written(runOf(g, k))[0] ?? -1));
@@ -78,16 +80,22 @@ function paint() {
 }
 function refresh() { fillPanel(); fillLegend(); if (S.view === "rewrites") fillLedger(); if (S.view === "time") fillTimes(); draw(); }
 
+const LEAST_SCALE = 0.002;
 function fit() {
   if (S.view !== "graph") { Object.assign(near, { zx: 1, zy: 1, ox: 0, oy: 0 }); Object.assign(clock, { z: 1, o: 0 }); draw(); return; }
-  const g = d(), w = g.w[g.count], h = g.h[g.count];
-  const whole = Math.min((width - 40) / w, (height - 40) / h, 1.4), s = Math.max(whole, Math.min(0.55, (width - 40) / w));
-  g.view = { s, x: (width - w * s) / 2, y: h * s > height - 40 ? 20 : (height - h * s) / 2 };
+  fitIn(d(), wholeArea());
   draw();
+}
+const wholeArea = () => ({ x: 0, y: 0, w: width, h: height });
+// What is seen first: everything, or the beginning if that would be too small to read.
+function fitIn(g, { w: wide, h: tall }) {
+  const w = g.w[g.count], h = g.h[g.count], whole = Math.min((wide - 40) / w, (tall - 40) / h, 1.25);
+  const s = Math.max(whole, Math.min(0.75, (wide - 40) / w));
+  g.view = { s, x: (wide - w * s) / 2, y: h * s > tall - 40 ? 20 : (tall - h * s) / 2 };
 }
 function fitWhole() {
   if (S.view !== "graph") return fit();
-  const g = d(), w = g.w[g.count], h = g.h[g.count], s = Math.min((width - 40) / w, (height - 40) / h, 1.4);
+  const g = d(), w = g.w[g.count], h = g.h[g.count], s = Math.max(LEAST_SCALE, Math.min((width - 40) / w, (height - 40) / h, 1.4));
   g.view = { s, x: (width - w * s) / 2, y: (height - h * s) / 2 };
   draw();
 }
@@ -100,7 +108,7 @@ function centreOn(id) {
 }
 function zoom(factor, px = width / 2, py = height / 2) {
   if (S.view === "graph") {
-    const v = d().view, s = Math.min(6, Math.max(0.002, v.s * factor));
+    const v = d().view, s = Math.min(6, Math.max(LEAST_SCALE, v.s * factor));
     v.x = px - ((px - v.x) * s) / v.s; v.y = py - ((py - v.y) * s) / v.s; v.s = s;
   } else if (S.view === "memory") {
     const a = mapAt(px).area, f = Math.max(1, near.zx * factor) / near.zx, e = Math.max(1, near.zy * factor) / near.zy;
