@@ -18,7 +18,7 @@ from tawny.graph.report.drawn_graph import DrawnGraph, Texts
 from tawny.graph.report.placement import Rect, place_all
 from tawny.graph.report.routes import Obstacles, Way, route
 from tawny.graph.report.trace import roles
-from test_show import HOSTILE, loops, network
+from test_show import HOSTILE, loops, network, softmax
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
 
@@ -76,9 +76,8 @@ def test_every_view_opens(browser: Browser, page: Path, dark: bool) -> None:
         assert tab.run("S.view") == seen
         tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         if seen == "rewrites":
-            assert "nodes became" in tab.text("#ledger h2")
-        else:
-            assert is_drawn(tab)
+            assert "nodes became" in tab.text("#panel h2")
+        assert is_drawn(tab)
     assert is_drawn(tab, "#roofline")
     back = tab.run("getComputedStyle(document.body).backgroundColor")
     lightness = sum(map(int, back[4:-1].split(",")))
@@ -144,16 +143,80 @@ def test_what_is_selected_in_one_view_is_selected_in_all(browser: Browser, page:
     end(tab)
 
 
+def test_passes_are_gone_through(browser: Browser, tmp_path: Path) -> None:
+    tab = visit(browser, softmax().show(tmp_path / "page.html", compiled=True))
+    tab.press("3")
+    assert tab.text("#passes").startswith("as written")
+    names = tab.run("R.passes.map((one) => T[one[0]])")
+    assert len(names) > 2
+    for k, name in enumerate(names):
+        assert tab.run("S.pass") == k
+        assert f"This pass: {name}" in tab.text("#panel")
+        assert tab.text("#passes [aria-current=step]").startswith(name)
+        first, end_ = tab.run(f"R.passes[{k}].slice(3, 5)")
+        assert first <= tab.run("S.record") < end_
+        tab.run("paint()")
+        assert is_drawn(tab)
+        tab.press("]")
+    tab.press("[")
+    assert tab.run("S.pass") == max(0, len(names) - 2)
+    tab.run("chooseRecord(0)")
+    marked = tab.run("[0, 1].map((side) => marksOf(passDrawings()[side], side).nodes.size)")
+    assert sum(marked) > 0
+    for _ in range(tab.run("R.count") - 1):
+        tab.press("ArrowRight")
+    assert tab.run("S.pass") == tab.run("passOf(R.records.length - 1)")
+    spot = tab.run(
+        """(() => { choosePass(0); fitWhole(); const { g, area } = panes()[1], box = canvas.getBoundingClientRect();
+        const k = g.shown.findIndex((i, n) => i === n && n < g.count), v = g.view;
+        return [box.left + area.x + v.x + (g.x[k] + g.w[k] / 2) * v.s, box.top + v.y + (g.y[k] + g.h[k] / 2) * v.s, k, g.index]; })()"""
+    )
+    tab.click(*spot[:2])
+    assert tab.run("[S.node, S.g]") == spot[2:]
+    before = tab.run("passDrawings().map((g) => g.view.s)")
+    tab.wheel(*spot[:2], -400)
+    tab.wait(f"passDrawings()[1].view.s > {before[1]}", 5)
+    assert tab.run("passDrawings()[0].view.s") == before[0]
+    end(tab)
+
+
+CONTRASTS = """(() => {
+  const canvas = document.createElement("canvas"), c = canvas.getContext("2d", { willReadFrequently: true });
+  const rgb = (colour, under) => { for (const one of [under || "#fff", colour]) { c.fillStyle = one; c.fillRect(0, 0, 1, 1); } return [...c.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+  const light = (colour) => rgb(colour).map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const texts = [], lines = [];
+  for (const under of [back, card]) {
+    for (const over of [ink, faint, accent, select]) texts.push([over, under, contrast(over, under)]);
+    for (const over of [wire, returned, faint, accent, select]) lines.push([over, under, contrast(over, under)]);
+  }
+  texts.push(["on accent", accent, contrast(card, accent)], ["tip", ink, contrast(back, ink)]);
+  for (let hue = 0; hue < 360; hue += 15) texts.push([ink, `class ${hue}`, contrast(ink, fill(hue))]);
+  for (let zone = 0; zone < 24; zone++) for (let shade = 0; shade < 3; shade++) { const z = Object.assign(Object.create(Zones.prototype), { names: Array(24).fill("x") }); texts.push([ink, `zone ${zone}`, contrast(ink, z.fill(zone, shade))]); }
+  for (const part of [0, 1e-4, 1e-2, 0.1, 1]) texts.push([ink, `heat ${part}`, contrast(ink, heat(part))]);
+  return { texts, lines };
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrasts_are_those_of_wcag_aa(browser: Browser, page: Path, dark: bool) -> None:
+    tab = visit(browser, page, dark=dark)
+    found = tab.run(CONTRASTS)
+    assert not [one for one in found["texts"] if one[2] < 4.5]
+    assert not [one for one in found["lines"] if one[2] < 3]
+    end(tab)
+
+
 def test_mouse_and_touch_move_and_zoom(browser: Browser, page: Path) -> None:
     tab = visit(browser, page)
     views = {"1": "[d().view.s, d().view.x]", "2": "[near.zx, near.ox]", "4": "[clock.z, clock.o]"}
     for key, state in views.items():
         tab.press(key, "0")
         before = tab.run(state)
-        tab.wheel(500, 200, -400)
+        tab.wheel(500, 120, -400)
         tab.wait(f"{state}[0] > {before[0]}", 5)
         zoomed = tab.run(state)
-        tab.drag(500, 200, -60, 0)
+        tab.drag(500, 120, -60, 0)
         assert tab.run(state)[1] < zoomed[1]
         tab.press("0")
     tab.press("1")

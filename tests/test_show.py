@@ -9,6 +9,7 @@ import re
 import sys
 import webbrowser
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny import cli
 from tawny.graph.report import page as pages
+from tawny.graph.report import rewrite_data
 from tawny.graph.report.drawn_graph import node_title
 from tawny.graph.report.scope_layout import MAX_ITEMS, ScopeLayout
 
@@ -31,6 +33,21 @@ def network(blocks: int = 6, name: str | None = "network") -> tw.Graph:
         with tw.scope(f"block{block}"):
             y = tnp.cumsum(tnp.exp(y * 1), axis=1) + y
     return tw.Graph([x], {"total": tnp.sum(y)}, name=name)
+
+
+def loops() -> tw.Graph:
+    """A loop with a loop in it, a loop of unknown length, and a branch."""
+    x, w = tw.var("x", (5, 3)), tw.var("w", (3, 3))
+
+    def step(h: tw.Array, row: tw.Array) -> tuple[tw.Array, tw.Array]:
+        inner = tw.fori_loop(0, 4, lambda _, v: tnp.sin(v) + row, h)
+        return inner @ w, tnp.sum(inner)
+
+    with tw.scope("outer"):
+        last, rows = tw.scan(step, tnp.zeros(3), x)
+    grown = tw.while_loop(lambda v: tnp.sum(v) < 9, lambda v: v * 2 + 1, tnp.exp(last))
+    chosen = tw.cond(tnp.sum(rows) > 0, tnp.cos, lambda v: v @ w, grown)
+    return tw.Graph([x, w], chosen)
 
 
 class _Scripts(HTMLParser):
@@ -200,16 +217,59 @@ def test_every_node_as_written_knows_what_runs_it() -> None:
 
 def test_rewrites_are_those_of_the_ledger() -> None:
     program = network().compile()
-    found = pages.page_data(program.graph, program.plan, program.rewrites)
+    found = pages.page_data(program.graph, program.plan, program._compiled)
     shown, texts = found["rewrites"], found["texts"]
     assert shown["count"] == len(program.rewrites) > 0
     for entry, record in zip(shown["records"], program.rewrites, strict=True):
         assert texts[shown["rules"][entry[0]][0]] == record.rule.name
         assert [texts[t] for t in entry[1]] == list(map(str, record.before))
-        assert entry[5:] == [record.operations, record.bytes]
+        assert entry[5:7] == [record.operations, record.bytes]
     assert [r[3] for r in shown["rules"]] == [
         program.rewrites.counts()[texts[r[0]]] for r in shown["rules"]
     ]
+
+
+def softmax() -> tw.Graph:
+    x, w = tw.var("x", (8, 16)), tw.var("w", (16, 4))
+    with tw.scope("layer"):
+        y = tnp.tanh(x @ w + 1 * 2) * 1 + 0 * tnp.exp(x @ w)
+    return tw.Graph([x, w], tnp.log(tnp.exp(y) / tnp.sum(tnp.exp(y), axis=1, keepdims=True)))
+
+
+@pytest.mark.parametrize("make", [network, softmax, loops])
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_passes_have_their_rewrites_and_the_graphs_between_them(make: Any, engine: str) -> None:
+    program = make().compile(engine=engine)
+    found = pages.page_data(program.graph, program.plan, program._compiled)
+    shown, graphs, texts = found["rewrites"], found["graphs"], found["texts"]
+    assert shown["passes"]
+    ends = [(first, end) for _, _, _, first, end, *_ in shown["passes"]]
+    assert [0, *(end for _, end in ends)] == [*(first for first, _ in ends), shown["count"]]
+    assert shown["passes"][0][1] == 0
+    assert shown["passes"][-1][2] == 1
+    for (_, _, after, *_), (_, before, *_) in pairwise(shown["passes"]):
+        assert graphs[after]["label"] == graphs[before]["label"] or after == before
+    for _, before, after, first, end, *counts in shown["passes"]:
+        for side, graph in enumerate((graphs[before], graphs[after])):
+            assert len(graph["name"]) - len(graph["owner"]) == counts[side]
+            for record in shown["records"][first:end]:
+                names = {text.split()[0] for text in (texts[t] for t in record[1 + side])}
+                assert {texts[graph["name"][k]] for k in record[7][side]} <= names
+    assert any(any(record[7][0]) or any(record[7][1]) for record in shown["records"])
+    for link, graph in zip(found["links"], graphs[2:], strict=True):
+        for side, whole in zip(link, graphs, strict=False):
+            for k, other in enumerate(side):
+                assert other < 0 or graph["type"][k] == whole["type"][other]
+
+
+def test_graphs_between_passes_are_not_drawn_if_they_are_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rewrite_data, "MAX_PASS_NODES", 3)
+    program = network().compile()
+    found = pages.page_data(program.graph, program.plan, program._compiled)
+    assert len(found["graphs"]) == 2
+    assert all(one[1:3] == [-1, -1] for one in found["rewrites"]["passes"])
 
 
 def test_every_node_has_its_line() -> None:
@@ -289,21 +349,6 @@ def test_the_layout_takes_linear_time() -> None:
 
     small, large = calls(2_000), calls(16_000)
     assert large < 12 * small
-
-
-def loops() -> tw.Graph:
-    """A loop with a loop in it, a loop of unknown length, and a branch."""
-    x, w = tw.var("x", (5, 3)), tw.var("w", (3, 3))
-
-    def step(h: tw.Array, row: tw.Array) -> tuple[tw.Array, tw.Array]:
-        inner = tw.fori_loop(0, 4, lambda _, v: tnp.sin(v) + row, h)
-        return inner @ w, tnp.sum(inner)
-
-    with tw.scope("outer"):
-        last, rows = tw.scan(step, tnp.zeros(3), x)
-    grown = tw.while_loop(lambda v: tnp.sum(v) < 9, lambda v: v * 2 + 1, tnp.exp(last))
-    chosen = tw.cond(tnp.sum(rows) > 0, tnp.cos, lambda v: v @ w, grown)
-    return tw.Graph([x, w], chosen)
 
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])

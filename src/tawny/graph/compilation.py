@@ -12,6 +12,7 @@ from tawny.engine.protocol import Executable, StalePlanError, Task, engine_named
 from tawny.errors import value_error
 from tawny.graph.expansion import ExpandedGroups, expand_groups
 from tawny.graph.incremental import Dependence, nodes_to_compute
+from tawny.graph.passes import PassRecord, repeat_rewriting
 from tawny.graph.pipeline import (
     EMISSION,
     PLANNING,
@@ -102,6 +103,10 @@ class Compilation(Unique):
         if self._request.optimise is not None:
             measure(self._rewrites, toposort(self._user_results), toposort(self.results))
         return self._rewrites
+
+    def passes(self) -> list[PassRecord]:
+        """What each pass of the optimiser did; it is done once more for that."""
+        return repeat_rewriting(self._request)
 
     @cached_property
     def dependence(self) -> Dependence:

@@ -440,7 +440,7 @@ class Graph(Unique):
             return page.show(page.page(self), path)
         with pause_gc():
             made = self._compile(CompileOptions())
-        return page.show(page.page(self, made.plan, made.rewrites), path)
+        return page.show(page.page(self, made.plan, made), path)
 
     def _repr_svg_(self) -> str:
         return svg.svg(self)

@@ -216,7 +216,7 @@ class Program:
 
     def _page(self) -> str:
         executed = None if self._newest_run is None else self._newest_run[0]
-        return page.page(self.graph, self.plan, self.rewrites, executed=executed)
+        return page.page(self.graph, self.plan, self._compiled, executed=executed)
 
     @property
     def engine(self) -> str:

@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tawny.array import array_for
 from tawny.graph.report.drawn_graph import DrawnGraph, Texts, node_bytes
+from tawny.graph.report.rewrite_data import Drawings, rewrite_data
 from tawny.graph.report.time_data import time_data
 from tawny.graph.report.trace import roles
 from tawny.node import Node, Part
 from tawny.ops.bands import Bands
 
 if TYPE_CHECKING:
+    from tawny.graph.compilation import Compilation
     from tawny.graph.graph import Graph
     from tawny.graph.plan import Plan
     from tawny.graph.profile.profile import Profile
-    from tawny.rewrite.ledger import Rewrites
-
-MAX_RECORDS: Final = 20_000
-"""Rewrites that are listed one by one."""
 
 MAX_FRAME_NODES: Final = 5_000
 """Nodes of the largest graph that a notebook shows by itself."""
@@ -69,16 +67,17 @@ def frame(page: str) -> str:
 def page(
     graph: Graph | None = None,
     plan: Plan | None = None,
-    rewrites: Rewrites | None = None,
+    compiled: Compilation | None = None,
     *,
     other: Plan | None = None,
     executed: frozenset[Node] | None = None,
 ) -> str:
     """The page of a graph, of a plan, or of both and what the optimiser did.
 
-    `other` is a plan to show beside, `executed` what the last run computed.
+    `compiled` is what the graph was compiled to, `other` a plan to show beside, `executed` what the
+    last run computed.
     """
-    data = page_data(graph, plan, rewrites, other=other, executed=executed)
+    data = page_data(graph, plan, compiled, other=other, executed=executed)
     if graph is None:
         data["first"] = "memory"
     return _fill_page(data)
@@ -92,7 +91,8 @@ def profile_page(profile: Profile) -> str:
 def profile_data(profile: Profile) -> dict[str, Any]:
     """What the page of a program shows that was measured, as plain data."""
     program = profile.program
-    data = page_data(program.graph, program.plan, program.rewrites, profile=profile)
+    compiled = program._compiled  # pyright: ignore[reportPrivateUsage]
+    data = page_data(program.graph, program.plan, compiled, profile=profile)
     return data | {"first": "time", "format": PROFILE_FORMAT}
 
 
@@ -164,7 +164,7 @@ def _digest(text: str) -> str:
 def page_data(
     graph: Graph | None,
     plan: Plan | None = None,
-    rewrites: Rewrites | None = None,
+    compiled: Compilation | None = None,
     *,
     other: Plan | None = None,
     profile: Profile | None = None,
@@ -175,16 +175,18 @@ def page_data(
     names = {} if graph is None else roles(graph)
     results = graph.results if graph is not None else () if plan is None else plan.user_results
     state = [] if graph is None else [target for target, _ in graph.update_nodes]
+
+    def draw(given: tuple[Node, ...]) -> DrawnGraph:
+        own = {g: names[w] for w, g in zip(results, given, strict=False) if w in names}
+        return DrawnGraph(given, own, texts, state)
+
+    drawings = Drawings(draw)
     written = DrawnGraph(results, names, texts, state)
-    drawings = {"as written": written}
+    drawings.append("as written", tuple(results), written)
     data: dict[str, Any] = {"title": (graph.name if graph is not None else None) or "graph"}
     if plan is not None:
-        result_names = {
-            run: names[own]
-            for own, run in zip(results, plan.lowered.results, strict=True)
-            if own in names
-        }
-        run = drawings["as run"] = DrawnGraph(plan.lowered.results, result_names, texts, state)
+        run = draw(plan.lowered.results)
+        drawings.append("as run", plan.lowered.results, run)
         data["memories"] = [_memory(plan, run, texts)]
         data["twins"] = _twins(plan, written, run)
         if profile is not None:
@@ -194,18 +196,34 @@ def page_data(
             data["last"] = _last_run(plan, run, executed)
         if other is not None:
             beside = DrawnGraph(other.lowered.results, {}, texts)
-            drawings["as run by the other plan"] = beside
+            drawings.append("as run by the other plan", (), beside)
             data["memories"].append(_memory(other, beside, texts))
             data["others"] = [
                 run.number.get(one.node, -1) if one.owner < 0 else -1 for one in beside.drawn
             ]
             data["diff"] = plan.diff(other).splitlines()
-    if rewrites is not None:
-        data["rewrites"] = _rewrites(rewrites, texts)
-    data["graphs"] = [drawing.data(label) for label, drawing in drawings.items()]
+        if compiled is not None:
+            final, passes = plan.lowered.results, compiled.passes()
+            data["rewrites"] = rewrite_data(compiled.rewrites, passes, texts, drawings, final)
+            data["links"] = [
+                _links(drawn, written, run) for _, drawn in drawings.graphs[len(PERMANENT) :]
+            ]
+    data["graphs"] = [drawn.data(label) for label, drawn in drawings.graphs]
     data["texts"] = list(texts.numbers)
     data["lines"] = texts.lines
     return data
+
+
+PERMANENT: Final = ("as written", "as run")
+"""The first drawings, where there is a plan; those between passes come behind them."""
+
+
+def _links(drawn: DrawnGraph, written: DrawnGraph, run: DrawnGraph) -> list[list[int]]:
+    """For each node of a drawing the same node as it was written, and as it is run; -1 for none."""
+    return [
+        [side.number.get(one.node, -1) if one.owner < 0 else -1 for one in drawn.drawn]
+        for side in (written, run)
+    ]
 
 
 # ---------------------------------------------------------------------- memory
@@ -279,35 +297,3 @@ def _twins(plan: Plan, written: DrawnGraph, run: DrawnGraph) -> list[int]:
 
 NO_TWIN: Final = 1 << 30
 """Stands for the twin of a node that has none."""
-
-
-def _rewrites(rewrites: Rewrites, texts: Texts) -> dict[str, Any]:
-    rules = {rule.name: rule for rule in rewrites.applied}
-    number = {name: k for k, name in enumerate(rules)}
-    records = [
-        [
-            number[record.rule.name],
-            [texts.number(str(one)) for one in record.before],
-            [texts.number(str(one)) for one in record.after],
-            [texts.number(one.name) for one in record.before],
-            texts.places(record.sources),
-            record.operations,
-            record.bytes,
-        ]
-        for record in rewrites[:MAX_RECORDS]
-    ]
-    totals = {name: [0, 0, 0] for name in rules}
-    for record in rewrites:
-        total = totals[record.rule.name]
-        for k, more in enumerate((1, record.operations, record.bytes)):
-            total[k] += more
-    return {
-        "nodes": [rewrites.nodes_before, rewrites.nodes_after],
-        "saved": [rewrites.operations_saved, rewrites.bytes_saved],
-        "count": len(rewrites),
-        "rules": [
-            [texts.number(r.name), r.kind.value, texts.number(r.says), *totals[name]]
-            for name, r in rules.items()
-        ],
-        "records": records,
-    }

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tawny.graph.report.placement import GAP, ROW_GAP, Rect
+from tawny.graph.report.placement import ROW_GAP, Rect
 
-ASIDE: Final = GAP / 2
-"""How far beside an obstacle an edge passes."""
+ASIDE: Final = 10.0
+"""How far beside an obstacle an edge passes: within the frame around it."""
 
 CLEAR: Final = 5.0
 """How far at least."""

@@ -151,14 +151,25 @@ class ScopeLayout:
             self._fill(outer, inner, self._repeats_label(inner, own.label))
             items.append(~outer)
         items += own.items[reached:]
+        if len(items) > MAX_ITEMS:
+            items = self._put_into_parts(list(_pieces(items)), box)
         while len(items) > MAX_ITEMS:
             pieces = [items[k : k + PART_ITEMS] for k in range(0, len(items), PART_ITEMS)]
-            items = list[int]()
-            for number, piece in enumerate(pieces, 1):
-                part = self._add(ScopeBox("", "part", box))
-                self._fill(part, piece, f"part {number} of {len(pieces)}")
-                items.append(~part)
+            items = self._put_into_parts(pieces, box)
         own.items = items
+
+    def _put_into_parts(self, pieces: Sequence[list[int]], parent: int) -> list[int]:
+        """A box for each piece of more than one item."""
+        count, number, items = sum(len(piece) > 1 for piece in pieces), 0, list[int]()
+        for piece in pieces:
+            if len(piece) == 1:
+                items += piece
+                continue
+            number += 1
+            part = self._add(ScopeBox("", "part", parent))
+            self._fill(part, piece, f"part {number} of {count}")
+            items.append(~part)
+        return items
 
     def _fill(self, box: int, items: list[int], label: str) -> None:
         own = self.boxes[box]
@@ -254,7 +265,7 @@ class ScopeLayout:
         """Put the items of each box in the order of the run; gives each item's place in its box.
 
         Nodes come as late as their readers allow, boxes where the first of their nodes does that
-        lie on the longest way through the graph.  The parts of a list stay in their order.
+        lie on the longest way through the graph.  Lists with parts stay in their order.
         """
         count = len(inputs)
         first = _critical_ranks(inputs) + [(0, 0)] * len(self.boxes)
@@ -264,7 +275,7 @@ class ScopeLayout:
             first[count + index] = min([first[self.id(i)] for i in own.items], default=(0, 0))
             if not any(i < 0 and self.boxes[~i].kind == "part" for i in own.items):
                 own.items.sort(key=lambda i: first[self.id(i)][1])
-                own.items = run_order(own.items, edges[index])
+            own.items = run_order(own.items, edges[index])
             for position, item in enumerate(own.items):
                 place[self.id(item)] = position
         return place
@@ -344,6 +355,21 @@ def _critical_ranks(inputs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     for position, node in enumerate(sorted(range(count), key=lambda k: (-height[k], k))):
         rank[node] = position
     return [(-d - h, r) for d, h, r in zip(depth, height, rank, strict=True)]
+
+
+def _pieces(items: Sequence[int]) -> Iterator[list[int]]:
+    """A list in pieces: boxes alone, the nodes between them together, up to some number."""
+    piece: list[int] = []
+    for item in items:
+        if piece and (item < 0 or len(piece) == PART_ITEMS):
+            yield piece
+            piece = []
+        if item < 0:
+            yield [item]
+        else:
+            piece.append(item)
+    if piece:
+        yield piece
 
 
 def _scope_box(name: str | LoopScope, parent: int) -> ScopeBox:

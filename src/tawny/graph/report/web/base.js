@@ -16,6 +16,12 @@ function bytesText(n) {
   for (const [unit, name] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (Math.abs(n) >= unit) return (n / unit).toFixed(1) + " " + name;
   return n + " B";
 }
+const nodesText = (n) => (n === 1 ? "1 node" : `${n} nodes`);
+// A multiple of a stride, without digits that say nothing.
+function tickText(n, stride) {
+  for (const [unit, name] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (n >= unit) return (n / unit).toFixed(stride % unit ? 1 : 0) + " " + name;
+  return n + " B";
+}
 function countText(n) {
   for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(n) >= unit) return (n / unit).toPrecision(3) + " " + name;
   return String(n);

@@ -18,6 +18,7 @@ class Drawing {
     for (const axis of ["x", "y", "w", "h"]) this[axis] = new Float64Array(total);
     this.join();
     this.openSome(FIRST_ITEMS);
+    this.base = new Set(this.open);
     this.view = null;
     this.layout();
   }
@@ -92,7 +93,7 @@ class Drawing {
       }
       const words = [...names], total = this.boxes[box][3] || 1;
       const strip = [...classes].sort((a, b) => b[1] - a[1]).slice(0, STRIP_COLOURS).map(([word, many]) => [T[word], many / total]);
-      this.contents.set(box, { strip, text: cut(`${this.boxes[box][3]} nodes: ${words.slice(0, STRIP_NAMES).join(", ")}${words.length > STRIP_NAMES ? ", …" : ""}`, 44) });
+      this.contents.set(box, { strip, text: cut(`${nodesText(this.boxes[box][3])}: ${words.slice(0, STRIP_NAMES).join(", ")}${words.length > STRIP_NAMES ? ", …" : ""}`, 44) });
     }
     return this.contents.get(box);
   }

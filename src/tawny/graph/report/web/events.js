@@ -23,20 +23,25 @@ canvas.addEventListener("pointermove", (e) => {
   moved += Math.abs(x - was[0]) + Math.abs(y - was[1]);
   if (moved < 4) return;
   $("tip").hidden = true;
-  if (pointers.size === 1) return pan(x - was[0], y - was[1]);
+  if (pointers.size === 1) return pan(x - was[0], y - was[1], x);
   const [[ax, ay], [bx, by]] = [...pointers.values()], now = Math.hypot(ax - bx, ay - by);
   if (spread) zoom(now / spread, (ax + bx) / 2, (ay + by) / 2);
   spread = now;
-  pan((x - was[0]) / 2, (y - was[1]) / 2);
+  pan((x - was[0]) / 2, (y - was[1]) / 2, x);
 });
 canvas.addEventListener("pointerup", (e) => { const single = pointers.size === 1; pointers.delete(e.pointerId); spread = 0; if (single && moved < 4) click(...spot(e)); });
 canvas.addEventListener("pointercancel", (e) => pointers.delete(e.pointerId));
 canvas.addEventListener("pointerleave", () => { $("tip").hidden = true; });
-canvas.addEventListener("wheel", (e) => { e.preventDefault(); if (e.shiftKey) return pan(-e.deltaY, 0); zoom(Math.exp(-Math.max(-60, Math.min(60, e.deltaY)) / 250), ...spot(e)); }, { passive: false });
+canvas.addEventListener("wheel", (e) => { e.preventDefault(); if (e.shiftKey) return pan(-e.deltaY, 0, spot(e)[0]); zoom(Math.exp(-Math.max(-60, Math.min(60, e.deltaY)) / 250), ...spot(e)); }, { passive: false });
 function click(x, y) {
   if (S.view === "graph") {
     const item = itemAt(x, y);
     if (item === null) { S.node = S.box = -1; refresh(); } else if (item < 0) toggle(~item); else choose(S.g, item, false);
+    return;
+  }
+  if (S.view === "rewrites") {
+    const { g, area } = paneAt(x), item = itemAt(x - area.x, y, g);
+    if (item === null) { S.node = -1; refresh(); } else if (item >= 0) choose(g.index, item, false); else { const box = ~item; if (g.open.has(box)) g.open.delete(box); else g.open.add(box); g.layout(); draw(); }
     return;
   }
   if (S.view === "time") { const k = spanAt(x, y); if (k >= 0) chooseRow(P.spans[k][0]); else { S.row = S.node = -1; refresh(); } return; }
@@ -50,14 +55,16 @@ function memoryTip(map, x, y) {
   const k = map.blockAt(x, y), step = map.stepAt(x), g = map.drawing;
   if (k >= 0) {
     const b = map.blocks[k], who = map.tenantAt(b, step);
-    return `${who < 0 ? "scratch" : T[g.name[who]] + " " + T[g.type[who]]}\n${bytesText(b[1])} at ${b[0]}, steps ${b[2]} to ${b[3]}, ${b[4]}${who >= 0 && g.places[who].length ? "\n" + T[g.places[who][0]] : ""}`;
+    const why = who >= 0 && map.why[who] !== undefined ? "\n" + cut(T[map.why[who]], 240) : "";
+    return `${who < 0 ? "scratch" : map.title(who) + " " + T[g.type[who]]}\n${bytesText(b[1])} at ${b[0]}, steps ${b[2]} to ${b[3]}, ${b[4]}${who >= 0 && g.places[who].length ? "\n" + T[g.places[who][0]] : ""}${why}`;
   }
   return step >= 0 && step < map.steps.length && y > EDGE.top ? `step ${step}: ${T[g.name[map.steps[step]]]}, ${bytesText(map.live[step])} in use` : "";
 }
 function hover(x, y) {
   const tip = $("tip");
   let text = "";
-  if (S.view === "graph" && d().view) { const item = itemAt(x, y), g = d(); if (item !== null && item >= 0) text = `${T[g.name[item]]} ${T[g.type[item]]}\n${bytesText(g.bytes[item])}${g.places[item].length ? "\n" + T[g.places[item][0]] : ""}`; else if (item !== null) text = `${T[g.boxes[~item][0]]}: ${g.boxes[~item][3]} nodes, click to ${g.open.has(~item) ? "close" : "open"}`; }
+  const pane = paneAt(x);
+  if (pane && pane.g.view) { const { g } = pane, item = itemAt(x - pane.area.x, y, g); if (item !== null && item >= 0) text = `${T[g.name[item]]} ${T[g.type[item]]}\n${bytesText(g.bytes[item])}${g.places[item].length ? "\n" + T[g.places[item][0]] : ""}`; else if (item !== null) text = `${T[g.boxes[~item][0]]}: ${g.boxes[~item][3]} nodes, click to ${g.open.has(~item) ? "close" : "open"}`; }
   if (S.view === "memory") text = memoryTip(mapAt(x), x, y);
   if (S.view === "time") { const k = spanAt(x, y); if (k >= 0) { const [r, lane, start, stop] = P.spans[k], row = P.rows[r]; text = `${rowName(row)}\n${P.lanes[lane]}: ${secondsText(stop - start)} from ${secondsText(start)}\nstep ${row[0]}, on average ${secondsText(row[2])}, ${percent(row[7])} of the roof`; } }
   tip.hidden = !text;
@@ -73,7 +80,11 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "/") { e.preventDefault(); $("search").focus(); return; }
   if (e.target.getAttribute && e.target.getAttribute("role") === "tab" && (e.key === "ArrowLeft" || e.key === "ArrowRight")) { const at = VIEWS.findIndex(([v]) => v === S.view), to = VIEWS[(at + (e.key === "ArrowRight" ? 1 : VIEWS.length - 1)) % VIEWS.length][0]; setView(to); [...$("tabs").children].find((t) => t.dataset.view === to).focus(); e.preventDefault(); return; }
   if (/^[1234]$/.test(e.key) && VIEWS[e.key - 1]) return setView(VIEWS[e.key - 1][0]);
-  if (S.view === "rewrites") { if (e.key === "ArrowLeft" || e.key === "ArrowRight") { stepRecord(e.key === "ArrowRight" ? 1 : -1); e.preventDefault(); } return; }
+  if (S.view === "rewrites") {
+    const steps = { ArrowLeft: () => stepRecord(-1), ArrowRight: () => stepRecord(1), "[": () => choosePass(S.pass - 1), "]": () => choosePass(S.pass + 1) };
+    if (Object.hasOwn(steps, e.key)) { steps[e.key](); e.preventDefault(); return; }
+    if (e.target === $("ledger")) return;
+  }
   if (e.target !== canvas && e.target !== roof && e.target !== document.body) return;
   const act = { "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: fitWhole, ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60), ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0) };
   if (S.view === "graph") Object.assign(act, { n: () => next(1), p: () => next(-1), o: () => { d().openMore(); refresh(); }, c: () => { d().closeAll(); fit(); refresh(); }, Enter: () => { if (S.box >= 0) toggle(S.box); }, Escape: () => { S.node = S.box = -1; refresh(); } });

@@ -6,7 +6,7 @@ function nodeFill(g, k) {
   if (colour === "time") { const took = timeOf(g.index, k); return took === null ? card : heat(took / timeMost); }
   if (colour === "last") { const run = runOf(g.index, k); return run >= 0 && lastRun.has(run) ? fill(28, 1) : card; }
   if (colour === "block") {
-    const map = g.index === 2 ? maps[1] : M, run = map ? nodeIn(map, g.index, k) : -1;
+    const map = isOther(g.index) ? maps[1] : M, run = map ? nodeIn(map, g.index, k) : -1;
     const homes = run >= 0 && !isInside(g.index, k) ? map.blocksOf.get(run) : null;
     return homes ? fill((homes[0] * 137.5) % 360) : card;
   }
@@ -20,7 +20,7 @@ function boxFill(g, box) {
 }
 function heat(part) {
   const p = Math.max(0, 1 + Math.log10(Math.max(part, 1e-4)) / 4);
-  return dark.matches ? `hsl(28 ${80 * p}% ${14 + 26 * p}%)` : `hsl(28 ${100 * p}% ${97 - 37 * p}%)`;
+  return dark.matches ? `hsl(28 ${80 * p}% ${14 + 19 * p}%)` : `hsl(28 ${100 * p}% ${97 - 37 * p}%)`;
 }
 function boxBytes(g, box) {
   g.boxMost = g.boxMost || new Map();

@@ -1,6 +1,6 @@
 // ---------------------------------------------------------------------- routes
 // Ways of edges around everything that stands between their ends, as in routes.py.
-const ASIDE = GAP / 2, CLEAR = 5, TURN = ROW_GAP * 0.75, MAX_TURNS = 24, MAX_LOOKS = 6, TOUCH = 0.5, PORT = 22;
+const ASIDE = 10, CLEAR = 5, TURN = ROW_GAP * 0.75, MAX_TURNS = 24, MAX_LOOKS = 6, TOUCH = 0.5, PORT = 22;
 const DOWN = 0, UP = 1, RIGHT = 2, LEFT = 3;
 const isVertical = (way) => way < RIGHT, signOf = (way) => (way === DOWN || way === RIGHT ? 1 : -1);
 // Points in coordinates in which every edge runs down: across and along its direction.
