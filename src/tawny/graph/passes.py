@@ -14,7 +14,7 @@ from tawny.rewrite.pipeline import OptimisedGraph
 
 
 class PassRecord(NamedTuple):
-    """What a pass was given, what it left, and which rules it applied."""
+    """A pass: the graph before and after it, and the rules it applied."""
 
     name: str
     before: tuple[Node, ...]

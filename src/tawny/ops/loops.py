@@ -52,7 +52,7 @@ LAST_SHIFT: Final = 31
 
 
 class BodyArgument(NamedTuple):
-    """What an argument of a body is."""
+    """The role of an argument of a body, and where its value comes from."""
 
     role: str
     operand: int | None

@@ -105,7 +105,7 @@ class Obstacle(NamedTuple):
 
 
 class Obstacles:
-    """What edges go around."""
+    """The rectangles that edges go around."""
 
     def __init__(self, rects: Sequence[Rect]) -> None:
         table = np.array(rects, np.float64).reshape(-1, 4)

@@ -37,7 +37,7 @@ BoxKind = Literal["scope", "loop", "part", "repeats"]
 
 
 class LoopScope(NamedTuple):
-    """What a loop or a branch computes, as a scope of its own."""
+    """The scope of everything that a loop or a branch computes."""
 
     label: str
     owner: int
