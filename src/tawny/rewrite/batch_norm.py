@@ -60,8 +60,6 @@ class _AffineChain:
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    if not context.recorder.allows(BATCH_NORM):
-        return flow
     replacements: dict[Node, Node] = {}
     for chain in _chains(flow):
         after = _fold_chain(chain, context)
@@ -74,7 +72,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-fold_batch_norm: Final = Pass("fold_batch_norm", (BATCH_NORM,), _run)
+fold_batch_norm: Final = Pass("fold_batch_norm", (BATCH_NORM,), _run, PRODUCTS)
 
 
 def _is_constant(node: Node) -> bool:
@@ -98,8 +96,6 @@ def _begins(node: Node) -> bool:
 
 def _chains(flow: Flow) -> list[_AffineChain]:
     """The longest chains that multiply."""
-    if PRODUCTS.isdisjoint(flow.families()):
-        return []
     order = flow.order()
     found: dict[Node, _AffineChain] = {}
     uses: Counter[Node] | None = None

@@ -19,8 +19,6 @@ def bodies_pass(name: str, *passes: Pass) -> Pass:
     rules = {r.name: r for p in passes for r in p.rules}
 
     def run(flow: Flow, context: Context) -> Flow:
-        if BODY_OPS.isdisjoint(flow.families()):
-            return flow
         done: dict[Subgraph, Subgraph] = {}
         replacements: dict[Node, Node] = {}
         for node in flow.order():
@@ -41,5 +39,5 @@ def bodies_pass(name: str, *passes: Pass) -> Pass:
         same = flow.outputs == body.results
         return body if same else Subgraph(body.arguments, flow.outputs)
 
-    own = Pass(name, tuple(rules.values()), run)
+    own = Pass(name, tuple(rules.values()), run, BODY_OPS)
     return own

@@ -52,8 +52,6 @@ COMBINING: Final[Mapping[Family, str]] = {Sum: "add", Max: "maximum", Min: "mini
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    if COMBINING.keys().isdisjoint(flow.families()) or not context.recorder.allows(COMPONENTS):
-        return flow
     order, readers = flow.order(), flow.consumers()
     outputs, seen = frozenset(flow.outputs), set[Node]()
     replacements: dict[Node, Node] = {}
@@ -71,7 +69,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-separate_components: Final = Pass("separate_components", (COMPONENTS,), _run)
+separate_components: Final = Pass("separate_components", (COMPONENTS,), _run, frozenset(COMBINING))
 
 
 def _short_axis(node: Node) -> int | None:

@@ -240,8 +240,6 @@ SAMPLE: Final = 64
 
 def merge_constants(flow: Flow, context: Context) -> Flow:
     """The flow with each of several equal constants replaced by the first."""
-    if not context.recorder.allows(MERGE):
-        return flow
     replacements: dict[Node, Node] = {}
     for first, *others in _groups_of_equals(_large_constants(flow)):
         for other in others:

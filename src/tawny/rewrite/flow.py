@@ -72,13 +72,22 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named step of the pipeline, with the rules it may apply."""
+    """A named step of the pipeline, with the rules it may apply.
+
+    It is not run where all of its rules are switched off, or the graph has none of `needs`.
+    """
 
     name: str
     rules: tuple[RuleInfo, ...]
     run: Callable[[Flow, Context], Flow]
+    needs: frozenset[Family] = frozenset()
+    """Families of ops of which a graph must have one for the pass to find anything, if known."""
 
     def __call__(self, flow: Flow, context: Context) -> Flow:
+        if self.needs and self.needs.isdisjoint(flow.families()):
+            return flow
+        if self.rules and not any(map(context.recorder.allows, self.rules)):
+            return flow
         return self.run(flow, context)
 
 

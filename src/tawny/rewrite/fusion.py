@@ -90,7 +90,9 @@ def _run(flow: Flow, context: Context) -> Flow:
             return flow
 
 
-fuse_products: Final = Pass("fuse_products", (TRANSPOSE, BIAS, RESIDUAL, ACTIVATION), _run)
+fuse_products: Final = Pass(
+    "fuse_products", (TRANSPOSE, BIAS, RESIDUAL, ACTIVATION), _run, PRODUCTS
+)
 
 
 class _Fusion:
@@ -105,17 +107,14 @@ class _Fusion:
         self.reads: dict[Node, tuple[Node, ...]] = {}
         """What each product reads, with all that was taken into it."""
         self.uses = Counter[Node]()
-        self.places: dict[Node, int] = {}
         self.waiting = False
         """Whether some product was not delayed; in another order it may be."""
-        self.products = not PRODUCTS.isdisjoint(flow.families())
-        if self.products:
-            self.order = flow.order()
-            self.places = {node: i for i, node in enumerate(self.order)}
-            computed = [n.inputs for n in self.order if n.value is None or not is_leaf(n)]
-            self.uses.update(chain.from_iterable(computed))
-            self.uses.update(flow.outputs)
-            self._walk()
+        self.order = flow.order()
+        self.places = {node: i for i, node in enumerate(self.order)}
+        computed = [n.inputs for n in self.order if n.value is None or not is_leaf(n)]
+        self.uses.update(chain.from_iterable(computed))
+        self.uses.update(flow.outputs)
+        self._walk()
 
     def _walk(self) -> None:
         made = self.made
@@ -136,8 +135,7 @@ class _Fusion:
 
     def outputs(self) -> tuple[Node, ...]:
         """What stands for the outputs."""
-        given = self.flow.outputs
-        return tuple([self.made[n] for n in given]) if self.products else given
+        return tuple([self.made[n] for n in self.flow.outputs])
 
     @property
     def may_find_more(self) -> bool:

@@ -28,7 +28,7 @@ _ROWS: Final = Gather((0,), 0)
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    if not flow.families() >= {Concat, Gather} or not context.recorder.allows(GATHER_PIECES):
+    if Concat not in flow.families():
         return flow
     readers, outputs = flow.consumers(), frozenset(flow.outputs)
     found = [n for n in flow.order() if _is_joined(n, readers[n], outputs)]
@@ -44,7 +44,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-gather_pieces: Final = Pass("gather_pieces", (GATHER_PIECES,), _run)
+gather_pieces: Final = Pass("gather_pieces", (GATHER_PIECES,), _run, frozenset({Gather}))
 
 
 def _is_joined(node: Node, readers: Sequence[Node], outputs: Collection[Node]) -> bool:

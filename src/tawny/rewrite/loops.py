@@ -23,8 +23,6 @@ SHARE: Final = RuleInfo(
 
 def trim_loops(flow: Flow, context: Context) -> Flow:
     """Loops that compute only what is read, and what differs from step to step."""
-    if ScanLoop not in flow.families() or not context.recorder.allows(TRIM):
-        return flow
     replacements: dict[Node, Node] = {}
     for node, wanted in _loops(flow):
         with source_scope(node.sources):
@@ -35,7 +33,7 @@ def trim_loops(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-TRIM_LOOPS: Final = Pass("trim_loops", (TRIM,), trim_loops)
+TRIM_LOOPS: Final = Pass("trim_loops", (TRIM,), trim_loops, frozenset({ScanLoop}))
 
 
 def _loops(flow: Flow) -> Iterator[tuple[Node, list[int]]]:
@@ -105,8 +103,6 @@ BRANCH: Final = RuleInfo("known_branch", Kind.EXACT, "switch(constant, branches)
 
 def choose_branches(flow: Flow, context: Context) -> Flow:
     """The branch that is always taken in place of a choice."""
-    if Switch not in flow.families() or not context.recorder.allows(BRANCH):
-        return flow
     replacements: dict[Node, Node] = {}
     for node in flow.order():
         if not isinstance(node.op, Switch):
@@ -124,7 +120,7 @@ def choose_branches(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-CHOOSE_BRANCHES: Final = Pass("choose_branches", (BRANCH,), choose_branches)
+CHOOSE_BRANCHES: Final = Pass("choose_branches", (BRANCH,), choose_branches, frozenset({Switch}))
 
 
 # ------------------------------------------------------------------- sharing
@@ -132,8 +128,6 @@ CHOOSE_BRANCHES: Final = Pass("choose_branches", (BRANCH,), choose_branches)
 
 def share_loops(flow: Flow, context: Context) -> Flow:
     """One loop in place of another that computes nothing else: a derivative computes both."""
-    if ScanLoop not in flow.families() or not context.recorder.allows(SHARE):
-        return flow
     alike: dict[tuple[int, bool], list[Node]] = {}
     for node in flow.order():
         if isinstance(node.op, ScanLoop):
@@ -155,7 +149,7 @@ def share_loops(flow: Flow, context: Context) -> Flow:
     return flow.replace_nodes(replacements)
 
 
-SHARE_LOOPS: Final = Pass("share_loops", (SHARE,), share_loops)
+SHARE_LOOPS: Final = Pass("share_loops", (SHARE,), share_loops, frozenset({ScanLoop}))
 
 
 def _results_in(other: Node, node: Node) -> list[int] | None:

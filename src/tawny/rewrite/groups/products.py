@@ -35,7 +35,7 @@ LEAST_IN_PIECES: Final = 2**12
 One thread makes a piece and others need it.
 """
 
-PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, FusedMatmul})
+MATRIX_PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, FusedMatmul})
 
 CanFuseProduct = Callable[[ProductGroup, Sequence[Node]], bool]
 """Whether an op on some operands is worth a kernel."""
@@ -52,8 +52,6 @@ def product_group_pass(
     """
 
     def run(flow: Flow, context: Context) -> Flow:
-        if PRODUCTS.isdisjoint(flow.families()) or not context.recorder.allows(PRODUCT_GROUP):
-            return flow
         run_key = None if run_keys is None else run_keys(flow.order())
         uses, outputs = flow.uses(), frozenset(flow.outputs)
         replacements: dict[Node, Node] = {}
@@ -76,7 +74,7 @@ def product_group_pass(
                         break
         return flow.replace_nodes(replacements)
 
-    return Pass("join_products", (PRODUCT_GROUP,), run)
+    return Pass("join_products", (PRODUCT_GROUP,), run, MATRIX_PRODUCTS)
 
 
 def _products(reader: Node, uses: Counter[Node]) -> Iterator[tuple[Node, tuple[int, ...]]]:
@@ -113,7 +111,7 @@ def _pieces(reader: Node, whole: Node, first: Node, uses: Counter[Node]) -> tupl
 def _is_product(node: Node, least: int) -> bool:
     """Whether a node is a large product of two matrices."""
     return (
-        node.op.family in PRODUCTS
+        node.op.family in MATRIX_PRODUCTS
         and not is_leaf(node)
         and len(node.inputs[0].shape) == len(node.inputs[1].shape) == 2
         and bytes_of(node) >= least

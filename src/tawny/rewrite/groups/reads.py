@@ -45,8 +45,6 @@ def group_reads_pass(should_group: ShouldGroup) -> Pass:
     """The pass; `should_group` says which bodies are made groups."""
 
     def run(flow: Flow, context: Context) -> Flow:
-        if INLINE_OPS.isdisjoint(flow.families()) or not context.recorder.allows(GROUP_READS):
-            return flow
         wanted = _find_operands_to_take(flow, should_group)
         replacements: dict[Node, Node] = {}
         for reader, taken in wanted.items():
@@ -55,7 +53,7 @@ def group_reads_pass(should_group: ShouldGroup) -> Pass:
             context.recorder.record(GROUP_READS, (*taken, reader), (replacements[reader],))
         return flow.replace_nodes(replacements)
 
-    return Pass("group_reads", (GROUP_READS,), run)
+    return Pass("group_reads", (GROUP_READS,), run, INLINE_OPS)
 
 
 def _find_operands_to_take(flow: Flow, should_group: ShouldGroup) -> dict[Node, tuple[Node, ...]]:

@@ -58,7 +58,7 @@ def repeats_pass(
     """
 
     def run(flow: Flow, context: Context) -> Flow:
-        if not context.recorder.allows(REPEATS) or not _may_repeat(flow.order()):
+        if not _may_repeat(flow.order()):
             return flow
         order = flow.order()
         run_key = None if run_keys is None else run_keys(order)
