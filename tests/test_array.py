@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import tawny as tw
 import tawny.eager
 import tawny.numpy as tnp
-from tawny.array import _COUNTERPARTS, Array
+from tawny.array import Array
+from tawny.foreign_attributes import ARRAY, UPDATE, array_counterpart
 
 
 @pytest.fixture
@@ -480,10 +482,27 @@ def test_complex_numbers_lose_their_imaginary_part_only_with_a_warning() -> None
         tnp.astype(z, "float64")
 
 
-@pytest.mark.parametrize("name", _COUNTERPARTS)
+@pytest.mark.parametrize("name", ARRAY)
 def test_names_of_other_libraries_say_what_is_written_here(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'; write .+"):
         getattr(tnp.ones(2), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("append", r"np\.append\(x, \.\.\.\)"),
+        ("norm", r"np\.linalg\.norm\(x, \.\.\.\)"),
+        ("exp", r"np\.exp\(x, \.\.\.\)"),
+        ("exp_", r"x = np\.exp\(x, \.\.\.\): arrays do not change where they lie"),
+        ("clamp_", r"x = np\.clip\(x, low, high\): arrays do not"),
+    ],
+)
+def test_functions_that_others_have_as_methods_are_named(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; write {instead}"):
+        getattr(tnp.ones(2), name)
+    assert array_counterpart("__cuda_array_interface__") is None
+    assert array_counterpart("nonsense") is None
 
 
 @pytest.mark.parametrize("name", ["strides", "tofile", "ctypes", "flags"])
@@ -493,6 +512,18 @@ def test_what_numpy_says_of_memory_is_asked_of_the_value(name: str) -> None:
     ):
         getattr(tnp.ones(2), name)
     assert hasattr(tnp.ones(2).numpy(), name)
+
+
+def test_a_part_of_an_array_says_what_can_be_done_with_it() -> None:
+    part = tnp.ones(3).at[0]
+    assert repr(part).startswith("<part of an array: .set(value), .add")
+    for name, instead in UPDATE.items():
+        with pytest.raises(AttributeError, match=rf"'{name}'; write {re.escape(instead)}"):
+            getattr(part, name)
+    with pytest.raises(TypeError, match=r"^set: missing 1 required .*; accepted: value  \[test_a"):
+        part.set()
+    with pytest.raises(ValueError, match=r"^delitem: .*np\.delete\(x, i\)"):
+        del tnp.ones(3)[0]
 
 
 def test_rounding_gives_what_numpys_numbers_give() -> None:

@@ -63,6 +63,10 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "optimize": (lambda: tw.Graph([], [tnp.ones(3)]).compile(optimize=True), TypeError, "'optimize', which is called optimise here"),
     "mse": (lambda: nn.mse, AttributeError, r"write nn\.mean_squared$"),
     "plot(path)": (lambda: tw.Graph([], [tnp.ones(3)]).plan().plot("plan.png"), TypeError, r"plot: ax is 'plan\.png'; .*plan\.plot\(\)\.figure\.savefig\('plan\.png'\)"),
+    "zero_grad": (lambda: optim.Adam(0.1).zero_grad(), AttributeError, r"'Adam' object has no attribute 'zero_grad'; write nothing: gradients are values"),
+    "optimiser.init": (lambda: optim.Optimiser(0.1).init({}), AttributeError, r"write optimiser\.start\(parameters\)"),
+    "optimiser.nothing": (lambda: optim.SGD(0.1).nothing, AttributeError, r"object has no attribute 'nothing'$"),
+    "tree_map": (lambda: tw.tree_map, AttributeError, r"lists, tuples and dicts of arrays are taken"),
     "array.nothing": (lambda: tnp.ones(3).nothing, AttributeError, r"'Array' object has no attribute 'nothing'$"),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from tawny import pages
 from tawny.dtype import DType, Number
 from tawny.dtype_rules import DTypeRule
 from tawny.errors import needs_values, type_error, value_error
+from tawny.foreign_attributes import array_counterpart, raise_missing
 from tawny.methods import PUBLIC_FUNCTIONS, Methods
 from tawny.node import (
     Constant,
@@ -72,29 +73,6 @@ EagerCompute = Callable[[Node], Value]
 
 EAGER_COMPUTE: Final[ContextVar[EagerCompute | None]] = ContextVar("eager_compute", default=None)
 """What computes arrays as they are made; None while they are lazy."""
-
-
-_COUNTERPARTS: Final = {
-    "backward": "tw.grad(function)(x), or tw.gradients(loss, [x])",
-    "grad": "tw.grad(function)(x), or tw.gradients(loss, [x])",
-    "requires_grad": "tw.grad(function)(x): whatever is named there is differentiated",
-    "detach": "tw.stop_gradient(x)",
-    "unsqueeze": "np.expand_dims(x, axis)",
-    "view": "x.reshape(shape)",
-    "permute": "np.permute_dims(x, axes)",
-    "cpu": "x.numpy()",
-    "block_until_ready": "x.numpy(), which computes it",
-    "numel": "x.size",
-    "clone": "x.copy()",
-    "dim": "x.ndim",
-    "to": "x.astype(dtype); where it runs is said by compile(engine=...)",
-    "cuda": "compile(engine=...), which says where a program runs",
-    "mm": "x @ y",
-    "t": "x.T",
-    "float": "x.astype('float32')",
-    "contiguous": "x: where its elements lie is up to the plan",
-}
-"""What other libraries' arrays have, and what is written here."""
 
 
 @final
@@ -204,11 +182,7 @@ class Array(Methods):
     if not TYPE_CHECKING:  # which would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            known = hasattr(np.ndarray, name) and not name.startswith("_")
-            instead = _COUNTERPARTS.get(name, f"x.numpy().{name}, of its value" if known else None)
-            said = "" if instead is None else f"; write {instead}"
-            message = f"'Array' object has no attribute {name!r}{said}"
-            raise AttributeError(message, name=name, obj=self)
+            raise_missing(self, "Array", name, array_counterpart(name))
 
     # ----------------------------------------------------------------- values
 
@@ -348,6 +322,12 @@ class Array(Methods):
     def __setitem__(self, key: Any, value: Any) -> None:
         check_no_view(self, "setitem")
         _rebind(self, PUBLIC_FUNCTIONS["setitem"](self, key, value).node)
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise value_error(
+            "delitem",
+            "elements of arrays cannot be deleted; np.delete(x, i) gives an array without",
+        )
 
     def __copy__(self) -> Array:
         return wrap(self._node)

@@ -116,31 +116,41 @@ _KEYLESS: Final = "draws need no keys: tw.random.seed(n) makes them repeatable"
 _SPARED: Final = "write nothing: derivatives are computed only where they are asked for"
 _BATCH: Final = "use tw.vmap"
 _ENGINE: Final = "name the engine: graph.compile(engine='cuda'), tw.jit(f, engine='cuda')"
+_STRUCTURES: Final = (
+    "loop over the structure: lists, tuples and dicts of arrays are taken and given as they are"
+)
 _PYTHONS: Final = "use Python's own {0}: dtype={0}"
 
 ELSEWHERE: Final[dict[str, dict[str, str]]] = {
     "tawny": {
         "GradientTape": "use tw.grad(function), or tw.gradients(y, [x])",
+        "Module": "use tawny.nn.Module",
+        "Session": "use tw.Graph(inputs, outputs).compile(), whose program is called with values",
         "Tensor": _ASARRAY,
         "Variable": "use tw.var(name, shape)",
         "as_tensor": _ASARRAY,
         "autograd": "use tw.grad(function), or tw.gradients(y, [x])",
         "block_until_ready": "use x.numpy(), which computes",
+        "constant": _ASARRAY,
         "compile": "use tw.jit(function), or tw.Graph(inputs, outputs).compile()",
         "cuda": _ENGINE,
         "custom_gradient": "use tw.custom_vjp",
         "device": _ENGINE,
         "device_put": _ENGINE,
         "enable_grad": _SPARED,
+        "eval": "use tw.evaluate(x)",
         "from_numpy": _ASARRAY,
         "func": "use tw.grad, tw.vjp, tw.jvp, tw.jacobian or tw.hessian",
         "function": "use tw.jit",
         "inference_mode": _SPARED,
+        "gradient": "use tw.grad(function), or tw.gradients(y, [x])",
         "jnp": "write import tawny.numpy as np",
+        "keras": "use tawny.nn, tawny.optim and tawny.models",
         "lax": "use tw.scan, tw.cond, tw.while_loop, and the functions of tawny.numpy",
         "make_jaxpr": "use tw.Graph(inputs, outputs).trace()",
         "manual_seed": "use tw.random.seed(n)",
         "no_grad": _SPARED,
+        "optimizers": "use tawny.optim",
         "placeholder": "use tw.var(name, shape)",
         "pmap": _BATCH,
         "remat": "use tw.checkpoint, or compile(memory=...)",
@@ -150,6 +160,8 @@ ELSEWHERE: Final[dict[str, dict[str, str]]] = {
         "set_grad_enabled": _SPARED,
         "set_num_threads": "write tw.config.threads = n",
         "tensor": _ASARRAY,
+        "tree_map": _STRUCTURES,
+        "tree_util": _STRUCTURES,
         "value_and_gradient": "use tw.value_and_grad",
         "vectorize": _BATCH,
     },

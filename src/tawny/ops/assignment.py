@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard, final
+from typing import TYPE_CHECKING, Any, TypeGuard, final
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.errors import needs_values, overflow_error, type_error, value_error
+from tawny.foreign_attributes import UPDATE, raise_missing
 from tawny.node import Node, Value, make, scalar, variables
 from tawny.op import ELEMENTWISE
 from tawny.operator import public
@@ -195,26 +197,39 @@ class IndexUpdate:
         self._array = array
         self._key = key
 
+    def __repr__(self) -> str:
+        return "<part of an array: .set(value), .add, .mul, .min and .max give an array, .get() it>"
+
+    if not TYPE_CHECKING:  # which would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise_missing(self, "at[...]", name, UPDATE.get(name))
+
     def get(self) -> Array:
         """The part."""
         return getitem(self._array, self._key)
 
+    @explain_bad_calls
     def set(self, value: ArrayLike) -> Array:
         """The array with `value` in this part."""
         return self._update(value, "set")
 
+    @explain_bad_calls
     def add(self, value: ArrayLike) -> Array:
         """The array with `value` added to this part."""
         return self._update(value, "add")
 
+    @explain_bad_calls
     def mul(self, value: ArrayLike) -> Array:
         """The array with this part multiplied by `value`."""
         return self._update(value, "mul")
 
+    @explain_bad_calls
     def min(self, value: ArrayLike) -> Array:
         """The array with this part no greater than `value`."""
         return self._update(value, "min")
 
+    @explain_bad_calls
     def max(self, value: ArrayLike) -> Array:
         """The array with this part no less than `value`."""
         return self._update(value, "max")

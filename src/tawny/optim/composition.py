@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy
 
@@ -24,6 +24,7 @@ from tawny.autodiff.functions import grad, value_and_grad
 from tawny.bad_calls import check_words
 from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
+from tawny.foreign_attributes import OPTIMISER, raise_missing
 from tawny.node import Value
 from tawny.optim.directions import GD, Direction
 from tawny.optim.parts import Clipping, Inertia, Regularisation
@@ -75,6 +76,11 @@ class Steps(ABC):
         """One whose arguments are called as they are here."""
         check_words(cls, named.keys())
         return super().__new__(cls)
+
+    if not TYPE_CHECKING:  # which would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise_missing(self, type(self).__name__, name, OPTIMISER.get(name))
 
     @abstractmethod
     def parts(self) -> Parts:
