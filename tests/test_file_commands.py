@@ -123,3 +123,20 @@ def test_files_that_are_none_are_refused(files: Path, capsys: pytest.CaptureFixt
     assert "expected NAME=SIZES" in refused(
         capsys, "inspect", files / "model.onnx", "--shape", "x=axb"
     )
+
+
+def test_models_are_seen_and_profiled(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = files / "page.html"
+    shape = ["--shape", "n=3"]
+    for more in ([], ["--graph"]):
+        assert main(["view", *shape, *more, "--output", str(page), str(files / "model.onnx")]) == 0
+        assert capsys.readouterr().out.strip() == str(page)
+        text = page.read_text("utf-8")
+        assert "matmul" in text
+        assert ('"memories"' in text) == (not more)
+    assert main(["profile", "--runs", "1", *shape, str(files / "model.onnx")]) == 0
+    assert "fused_matmul" in capsys.readouterr().out
+    for command in ("view", "profile"):
+        said = refused(capsys, command, files / "model.onnx")
+        assert f"tawny {command}: " in said
+        assert "n" in said

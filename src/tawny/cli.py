@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tawny import __version__, devices, load
+from tawny import __version__, devices
 from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.rates import measure_rates
 from tawny.engine.cpu.threads.pool import default_threads, processors
@@ -45,10 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument(
         "--engine", default="cpu", metavar="NAME", help="what graphs run on, as cuda or opencl"
     )
-    view = commands.add_parser("view", help="show a graph file: graph, memory and rewrites")
+    view = commands.add_parser("view", help="show a model file: graph, memory and rewrites")
     view.add_argument(
-        "file", type=Path, metavar="FILE", help="what graph.save or profile.save wrote"
+        "file", type=Path, metavar="FILE", help="what graph.save or profile.save wrote, or ONNX"
     )
+    _add_shape(view)
     view.add_argument(
         "--output", type=Path, metavar="PAGE", help="write the page there, and open no browser"
     )
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answered: int = files.answer(given)
         return answered
     if given.command == "view":
-        return _view(given.file, given.output, compiled=not given.graph)
+        return _view(given.file, given.output, given.shape, compiled=not given.graph)
     if given.command == "bench":
         command = importlib.import_module("tawny.bench.command")
         status: int = command.bench(given.networks, given.json, given.picture, given.engine)
@@ -85,13 +86,7 @@ def _add_file_commands(commands: Any) -> None:
     less = commands.add_parser("optimise", help="write a model that computes the same with less")
     for command in (inspect, run, less):
         command.add_argument("file", type=Path, metavar="FILE", help="an ONNX or a graph file")
-        command.add_argument(
-            "--shape",
-            action="append",
-            default=[],
-            metavar="NAME=SIZES",
-            help="an input's shape, image=1x3x224x224, or an axis' size, batch=1",
-        )
+        _add_shape(command)
         command.add_argument("--json", action="store_true", help="say it as JSON")
     run.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE", help="x=array.npy, each input"
@@ -110,10 +105,11 @@ def _add_file_commands(commands: Any) -> None:
 def _add_profile(commands: Any) -> None:
     """Let the parser know `profile`."""
     profile = commands.add_parser("profile", help="time every step of a graph file or a script")
-    profile.add_argument("file", type=Path, metavar="FILE", help="of a graph, or a Python script")
+    profile.add_argument("file", type=Path, metavar="FILE", help="of a model, or a Python script")
     profile.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the script"
     )
+    _add_shape(profile)
     profile.add_argument("--runs", type=int, default=20, help="of a graph file; 20 by default")
     profile.add_argument("--engine", default="cpu", help="of a graph file; cpu by default")
     profile.add_argument("--output", type=Path, metavar="PAGE", help="write the page there")
@@ -121,14 +117,27 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument("--save", type=Path, metavar="FILE", help="write it for `tawny view`")
 
 
-def _view(file: Path, output: Path | None, *, compiled: bool) -> int:
-    """Show a graph file in the browser, or write the page."""
+def _add_shape(parser: argparse.ArgumentParser) -> None:
+    """Let a parser know the sizes that ONNX files leave open."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SIZES",
+        help="an input's shape, image=1x3x224x224, or an axis' size, batch=1",
+    )
+
+
+def _view(file: Path, output: Path | None, shapes: Sequence[str], *, compiled: bool) -> int:
+    """Show a model file in the browser, or write the page."""
     try:
         saved = page.saved_page(file)
         if saved is not None:
             print(page.show(saved, output))
         else:
-            print(load(file).show(output, compiled=compiled))
+            files = importlib.import_module("tawny.onnx.model_files")
+            graph = files.read_graph(file, files.read_shapes(shapes))
+            print(graph.show(output, compiled=compiled))
     except (OSError, ValueError) as error:
         print(f"{PACKAGE} view: {error}", file=sys.stderr)
         return 1

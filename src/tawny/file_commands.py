@@ -24,6 +24,7 @@ from tawny.onnx.call import UnknownValueError
 from tawny.onnx.importer import Importer
 from tawny.onnx.loading import load as load_onnx
 from tawny.onnx.model import Model
+from tawny.onnx.model_files import is_onnx, read_graph, read_shapes, shapes_for
 from tawny.onnx.reading import read_model
 from tawny.onnx.records import GraphRecord, ModelRecord, TensorType, ValueType
 from tawny.onnx.saving import save as save_onnx
@@ -78,35 +79,12 @@ def _lines(said: Mapping[str, Any]) -> list[str]:
 # ------------------------------------------------------------------- reading
 
 
-def _is_onnx(path: Path) -> bool:
-    return path.suffix.lower() == ".onnx"
-
-
-def _shapes(given: list[str]) -> dict[str, Any]:
-    """Shapes of inputs and sizes of axes."""
-    found: dict[str, Any] = {}
-    for text in given:
-        name, equals, sizes = text.rpartition("=")
-        parts = sizes.split("x")
-        if not equals or not all(p.isascii() and p.isdigit() for p in parts):
-            raise ValueError(
-                f"--shape {text}: expected NAME=SIZES, as image=1x3x224x224 or batch=1"
-            )
-        found[name] = tuple(map(int, parts))
-    return found
-
-
-def _for_model(shapes: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """Shapes, with single sizes where a name is that of an axis."""
-    return {n: s if n in model.inputs or len(s) > 1 else s[0] for n, s in shapes.items()}
-
-
 def _read(path: Path, shapes: Mapping[str, Any]) -> Graph | Model:
-    if not _is_onnx(path):
+    if not is_onnx(path):
         return load(path)
     made = load_onnx(path)
     if isinstance(made, Model) and shapes:
-        return made.graph(_for_model(shapes, made))
+        return made.graph(shapes_for(shapes, made))
     return made
 
 
@@ -115,9 +93,9 @@ def _read(path: Path, shapes: Mapping[str, Any]) -> Graph | Model:
 
 def inspect_file(given: argparse.Namespace) -> Answer:
     """What a file holds; with shapes, what it computes and the memory it takes."""
-    path, shapes = given.file, _shapes(given.shape)
+    path, shapes = given.file, read_shapes(given.shape)
     said: Answer = {"file": str(path), "bytes": path.stat().st_size}
-    if _is_onnx(path):
+    if is_onnx(path):
         record = read_model(path, "inspect")
         said |= _inspect_record(record)
     try:
@@ -181,7 +159,7 @@ def run_file(given: argparse.Namespace) -> Answer:
     arrays = _arrays(given.input)
     shapes = {name: value.shape for name, value in arrays.items()}
     start = perf_counter()
-    graph = _load_runnable(given.file, _shapes(given.shape) | shapes, arrays)
+    graph = read_graph(given.file, read_shapes(given.shape) | shapes, arrays)
     options = {"memory": given.memory, "engine": given.engine, "threads": given.threads}
     program = graph.compile(incremental=False, **options)
     built = perf_counter() - start
@@ -218,25 +196,6 @@ def _arrays(given: list[str]) -> dict[str, Any]:
     return arrays
 
 
-def _load_runnable(path: Path, shapes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Graph:
-    """The graph for some shapes; inputs that shapes depend on are fixed."""
-    if not _is_onnx(path):
-        return load(path)
-    made = load_onnx(path)
-    if isinstance(made, Graph):
-        return made
-    fixed: dict[str, Any] = {}
-    while True:
-        own = {n: s for n, s in _for_model(shapes, made).items() if n not in fixed}
-        try:
-            return made.graph(own, fixed)
-        except UnknownValueError as error:
-            needed = {n: arrays[n] for n in error.inputs if n in arrays and n not in fixed}
-            if not needed:
-                raise
-            fixed |= needed
-
-
 def _by_other(name: str, path: Path, graph: Graph, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Results by another library, or by NumPy node by node."""
     if name == "reference":
@@ -270,7 +229,7 @@ def _difference(ours: Any, theirs: Any) -> float:
 
 def optimise_file(given: argparse.Namespace) -> Answer:
     """Write a model whose constants are folded and whose rules have been applied."""
-    graph = _read(given.file, _shapes(given.shape))
+    graph = _read(given.file, read_shapes(given.shape))
     if isinstance(graph, Model):
         raise ValueError("the file leaves shapes open: give them by --shape NAME=SIZES")
     made = optimise(graph.results, evaluate=evaluator(), pipeline=(SIMPLIFY,))
@@ -285,7 +244,7 @@ def optimise_file(given: argparse.Namespace) -> Answer:
         name=graph.name,
         unused="ignore",
     )
-    if _is_onnx(given.output):
+    if is_onnx(given.output):
         save_onnx(less, given.output)
     else:
         less.save(given.output)

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny import Graph, load
+from tawny import Graph
 from tawny.graph.profile.profile import Profile
 from tawny.graph.profile.recording import record
 from tawny.node import Node, Value
+from tawny.onnx.model_files import read_graph, read_shapes
 
 SHOWN: Final = 5
 """Programs of a script that are printed, those first that took the longest."""
@@ -29,7 +30,8 @@ def profile(given: Namespace) -> int:
         else:
             if given.arguments:
                 raise ValueError(f"{given.arguments[0]}: arguments are for scripts")
-            found = [profile_graph(load(file), given.engine, given.runs)]
+            graph = read_graph(file, read_shapes(given.shape))
+            found = [profile_graph(graph, given.engine, given.runs)]
     except (OSError, ValueError) as error:
         print(f"tawny profile: {error}", file=sys.stderr)
         return 1
