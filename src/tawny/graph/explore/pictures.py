@@ -109,7 +109,8 @@ def _image(array: Value) -> dict[str, Any]:
         return _pixels(array) | {"grey": True}
     small = _sample_pixels(array)
     if small.dtype != np.uint8:
-        small = np.clip(np.nan_to_num(small.astype(np.float64)), 0, 1) * 255 + 0.5
+        wide = small if small.dtype.kind == "f" else small.astype(np.float64)
+        small = np.fmin(np.fmax(wide, 0), 1) * 255 + 0.5  # what is no number is 0
     return _bytes(small.astype(np.uint8), small.shape[-1])
 
 
