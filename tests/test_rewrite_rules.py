@@ -90,6 +90,7 @@ Line = tuple[str, Callable[[], Array], Callable[[], Array]]
 
 LINES: list[Line] = [
     # name of the rule, what the user writes, what is left
+    ("einsum_pairs", lambda: tnp.einsum("ij,kj,kl->il", x, y, x), lambda: tnp.einsum("ij,jl->il", x, tnp.einsum("kj,kl->jl", y, x))),
     ("add_zero", lambda: i + 0, lambda: i),
     ("add_zero", lambda: 0 + i, lambda: i),
     ("add_zero", lambda: x + -0.0, lambda: x),

@@ -93,11 +93,11 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
             free + term if operand.batched else term
             for term, operand in zip(inputs.split(","), operands, strict=True)
         ]
-        subscripts = _in_order(f"{','.join(terms)}->{free}{output}")
+        subscripts = relabel(f"{','.join(terms)}->{free}{output}")
         return make(Einsum(subscripts), tuple([x.node for x in operands]))
 
 
-def _in_order(subscripts: str) -> str:
+def relabel(subscripts: str) -> str:
     """Subscripts whose labels are letters in order of first appearance."""
     labels = "".join(dict.fromkeys(filter(str.isalpha, subscripts)))
     return subscripts.translate(str.maketrans(labels, LETTERS[: len(labels)]))

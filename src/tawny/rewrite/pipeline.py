@@ -14,6 +14,7 @@ from tawny.rewrite import (
     broadcasting,
     constants,
     contraction,
+    contractions,
     derivatives,
     layouts,
     movement,
@@ -76,6 +77,7 @@ SIMPLIFY: Final = repeat_passes(
         broadcasting.BROADCASTS,
         broadcasting.ONES,
         reductions.REDUCTIONS,
+        contractions.CONTRACTIONS,
         algebra.TWINS,
     ),
 )
