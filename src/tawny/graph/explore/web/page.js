@@ -61,11 +61,13 @@ const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 2
 function ramp(part) { const at = part * (RAMP.length - 1), k = Math.min(RAMP.length - 2, Math.floor(at)), t = at - k; return RAMP[k].map((c, n) => c + t * (RAMP[k + 1][n] - c)); }
 const TABLE = Array.from({ length: 256 }, (_, k) => ramp(k / 255));
 function drawPixels(canvas, p) {
-  const raw = atob(p.bytes), image = new ImageData(Math.max(1, p.wide), Math.max(1, p.tall)), n = p.channels;
-  for (let k = 0; k < p.wide * p.tall; k++) {
-    const at = k * n, b = raw.charCodeAt(at);
-    const [r, g, bl] = n >= 3 ? [b, raw.charCodeAt(at + 1), raw.charCodeAt(at + 2)] : p.grey ? [b, b, b] : TABLE[b];
-    image.data.set([r, g, bl, n === 4 ? raw.charCodeAt(at + 3) : 255], 4 * k);
+  const raw = atob(p.bytes), image = new ImageData(Math.max(1, p.wide), Math.max(1, p.tall)), n = p.channels, { data } = image;
+  for (let at = 0, to = 0; at < raw.length; at += n, to += 4) {
+    const b = raw.charCodeAt(at), colour = TABLE[b];
+    if (n >= 3) { data[to] = b; data[to + 1] = raw.charCodeAt(at + 1); data[to + 2] = raw.charCodeAt(at + 2); }
+    else if (p.grey) data[to] = data[to + 1] = data[to + 2] = b;
+    else { data[to] = colour[0]; data[to + 1] = colour[1]; data[to + 2] = colour[2]; }
+    data[to + 3] = n === 4 ? raw.charCodeAt(at + 3) : 255;
   }
   canvas.width = image.width; canvas.height = image.height;
   canvas.className = "pixels";
