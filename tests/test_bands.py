@@ -220,7 +220,14 @@ def test_every_rule_of_rows_is_tried() -> None:
         for seed in range(400)
         for n in toposort([o.node for o in stretch(seed, 5)[1]])
     }
-    made_by_fusion = {"FusedConvolution", "FusedMatmul", "GatherPieces", "Group"}
+    made_by_fusion = {
+        "FusedConvolution",
+        "FusedMatmul",
+        "GatherPieces",
+        "Group",
+        "MatmulBytes",
+        "ConvolutionBytes",
+    }
     made_apart = {"ConvolutionInputGradient", "ArgExtremum", "BroadcastTo"}
     ops = (*CLASSES.values(), Elementwise)
     rules = {op.slice_rows for op in ops} - {Op.slice_rows}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx_beside import MICROSOFT, both, bytes_of, normal, rng
+import tawny as tw  # noqa: E402
+from onnx_beside import MICROSOFT, both, bytes_of, normal, rng, run_both  # noqa: E402
 
 
 @pytest.mark.parametrize("groups", [1, 4])
@@ -145,3 +146,60 @@ def test_quantised_attention() -> None:
     known = (1, 3, 4, 6, 7)
     ours, theirs = both("QAttention", operands, MICROSOFT, num_heads=2, known=known)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
+
+
+QDQ = """<ir_version: 8, opset_import: ["": 18]>
+quantised (float[{x}] x) => (y, z)
+<float xs = {{0.02}}, uint8 xz = {{131}}, float ys = {{0.31}}, uint8 yz = {{97}}>
+{{
+    q = QuantizeLinear(x, xs, xz)
+    d = DequantizeLinear(q, xs, xz)
+    w = DequantizeLinear<axis = {axis}>(kernel, scales, zeros)
+    b = DequantizeLinear<axis = 0>(bias, bias_scales)
+    p = {op}(d, w, b)
+    r = Relu(p)
+    y = QuantizeLinear(r, ys, yz)
+    z = DequantizeLinear(y, ys, yz)
+}}"""
+
+PRODUCTS = {
+    "convolution": ("Conv<pads = [1, 1, 1, 1], strides = [2, 2]>", (1, 8, 9, 9), (6, 8, 3, 3), 0),
+    "apart": ("Conv<pads = [1, 1, 1, 1], group = 8>", (1, 8, 9, 9), (8, 1, 3, 3), 0),
+    "matrices": ("Gemm<transB = 1>", (5, 40), (7, 40), 0),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_between_quantisers_are_of_integers(name: str) -> None:
+    op, shape, kernel, axis = PRODUCTS[name]
+    text = QDQ.format(op=op, x=", ".join(map(str, shape)), axis=axis)
+    model = onnx.parser.parse_model(text)
+    scales = rng.uniform(0.001, 0.01, kernel[0]).astype("float32")
+    for title, value in {
+        "kernel": bytes_of(*kernel, dtype="int8"),
+        "scales": scales,
+        "zeros": np.zeros(kernel[0], "int8"),
+        "bias": rng.integers(-4000, 4000, kernel[0]).astype("int32"),
+        "bias_scales": scales * np.float32(0.02),
+    }.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, title))
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=shape).astype("float32")
+        ours, theirs = run_both(model, {"x": x}, ["y", "z"])
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        np.testing.assert_array_equal(ours[1], theirs[1])
+
+
+def test_what_only_moves_keeps_its_integers() -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    moved (float[2, 3, 4] x) => (y)
+    <float s = {0.02}, uint8 z = {131}, int64[2] shape = {4, 6}>
+    { q = QuantizeLinear(x, s, z)
+      d = DequantizeLinear(q, s, z)
+      t = Transpose<perm = [2, 0, 1]>(d)
+      r = Reshape(t, shape)
+      y = QuantizeLinear(r, s, z) }"""
+    graph = tw.onnx.load(onnx.parser.parse_model(text).SerializeToString())
+    assert isinstance(graph, tw.Graph)
+    names = [n.op.facts().name for n in graph.order if n.value is None]
+    assert names.count("rint") == 1

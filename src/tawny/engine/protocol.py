@@ -212,6 +212,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def multiplies_bytes(self) -> bool:
+        """Whether products of bytes are worth ops of their own; else they are of wider integers."""
+        ...
+
+    @property
     def min_group_size(self) -> int:
         """The fewest elements for which a group without a reduction is worth a kernel."""
         ...

@@ -34,6 +34,7 @@ from tawny.node import Node, Part
 from tawny.ops.movement import Roll
 from tawny.progress import progress
 from tawny.rewrite.bodies import bodies_pass
+from tawny.rewrite.byte_products import BYTE_PRODUCT, multiply_bytes
 from tawny.rewrite.components import COMPONENTS, separate_components
 from tawny.rewrite.flow import Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
@@ -53,7 +54,15 @@ COSTLY_SLOWDOWN: Final = 1.5
 MIN_WARNED_SECONDS: Final = 1e-2
 """The estimated time of the shortest program whose budget is warned of, in seconds."""
 
-RULES: Final = (*rules_of(PASSES), COMPONENTS, REPEATS, PRODUCT_GROUP, GROUP_READS, BANDS)
+RULES: Final = (
+    *rules_of(PASSES),
+    BYTE_PRODUCT,
+    COMPONENTS,
+    REPEATS,
+    PRODUCT_GROUP,
+    GROUP_READS,
+    BANDS,
+)
 """Every rule that may be applied."""
 
 
@@ -197,6 +206,9 @@ def fuse(state: CompileState) -> None:
             if request.engine.compiles_groups
             else FUSE_PASSES
         )
+        if request.engine.multiplies_bytes:
+            in_bodies = bodies_pass("multiply_bytes_in_bodies", multiply_bytes)
+            passes = (multiply_bytes, in_bodies, *passes)
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])

@@ -11,6 +11,7 @@ import numpy as np
 from tawny.array import Array, has_value
 from tawny.files.reading import GraphFileError, excerpt
 from tawny.node import Value, toposort, variables
+from tawny.onnx.integers import IntegerNotes
 from tawny.onnx.records import (
     AttributeValue,
     GraphRecord,
@@ -62,6 +63,8 @@ class NodeCall:
     attributes: Mapping[str, AttributeValue]
     run: GraphRunner
     error: Callable[[str, str], GraphFileError]
+    notes: IntegerNotes
+    """What is known of values of the model that stand for integers."""
 
     # ----------------------------------------------------------------- operands
 

@@ -13,6 +13,7 @@ from tawny.node import Value, borrowed_constant, constant
 from tawny.onnx import operators
 from tawny.onnx.call import NodeCall, UnknownValueError
 from tawny.onnx.element_types import ELEMENT_NUMBERS
+from tawny.onnx.integers import IntegerNotes
 from tawny.onnx.package import onnx_package
 from tawny.onnx.reading import read_function
 from tawny.onnx.records import (
@@ -23,7 +24,7 @@ from tawny.onnx.records import (
     NodeOfFile,
     Reference,
 )
-from tawny.onnx.table import OPERATORS, Meaning
+from tawny.onnx.table import ON_INTEGERS, OPERATORS, Meaning
 from tawny.onnx.values import FlowValue, NoValue, Results, SequenceValue
 from tawny.scopes import scope
 
@@ -75,6 +76,7 @@ class Importer:
     def __init__(self, model: ModelRecord) -> None:
         self._model = model
         self._count = 0
+        self._notes = IntegerNotes()
 
     def outputs(self, given: Mapping[str, FlowValue]) -> dict[str, FlowValue]:
         """The model's outputs by name, of the inputs by name."""
@@ -137,11 +139,13 @@ class Importer:
             self._attributes(node, frame),
             lambda graph, arguments: self._subgraph(graph, arguments, frame, node),
             self._model.fail,
+            self._notes,
         )
         meaning = self._meaning(node, frame)
         with scope(_scope_name(node)):
             try:
-                made = meaning(call)
+                made = self._on_integers(call)
+                made = meaning(call) if made is None else made
             except ValuesNeededError as error:
                 raise UnknownValueError(node.place, str(error), error.variables) from None
             except (UnknownValueError, GraphFileError):
@@ -149,6 +153,17 @@ class Importer:
             except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
                 raise self._model.fail(node.place, str(error)) from None
         return self._results(made, node)
+
+    def _on_integers(self, call: NodeCall) -> Results | None:
+        """What a node makes of operands that stand for integers; None for others."""
+        notes, node = call.notes, call.node
+        meaning = ON_INTEGERS.get((node.domain, node.op))
+        if meaning is None or not any(
+            isinstance(x, Array) and (x.node in notes.integers or x.node in notes.quantisers)
+            for x in call.operands
+        ):
+            return None
+        return meaning(call)
 
     def _results(self, made: Results, node: NodeOfFile) -> tuple[FlowValue | None, ...]:
         results = made if isinstance(made, tuple) else (made,)

@@ -15,6 +15,9 @@ Meaning = Callable[[NodeCall], Results]
 OPERATORS: Final[dict[tuple[str, str], Meaning]] = {}
 """By domain and name."""
 
+ON_INTEGERS: Final[dict[tuple[str, str], Callable[[NodeCall], Results | None]]] = {}
+"""What operators mean whose operands stand for integers; None where they mean nothing special."""
+
 MICROSOFT: Final = "com.microsoft"
 MACHINE_LEARNING: Final = "ai.onnx.ml"
 TRAINING: Final = "ai.onnx.preview.training"
@@ -26,6 +29,21 @@ def operator(*names: str, domain: str = "") -> Callable[[Meaning], Meaning]:
     def declare(meaning: Meaning) -> Meaning:
         for name in names:
             OPERATORS[domain, name] = meaning
+        return meaning
+
+    return declare
+
+
+def on_integers(
+    *names: str,
+) -> Callable[[Callable[[NodeCall], Results | None]], Callable[[NodeCall], Results | None]]:
+    """Declare what operators of these names mean where operands stand for integers."""
+
+    def declare(
+        meaning: Callable[[NodeCall], Results | None],
+    ) -> Callable[[NodeCall], Results | None]:
+        for name in names:
+            ON_INTEGERS["", name] = meaning
         return meaning
 
     return declare

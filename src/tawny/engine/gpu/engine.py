@@ -32,6 +32,7 @@ class GpuEngine:
 
     compiles_groups = True
     min_group_size = 0
+    multiplies_bytes = False
     machine = GPU
 
     def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:

@@ -34,6 +34,11 @@ class Target:
         return self.cpu == "x86-64-v4"
 
     @property
+    def multiplies_bytes(self) -> bool:
+        """Whether it has an instruction that multiplies bytes and adds the products."""
+        return "vnni" in self.features
+
+    @property
     def converts_halves(self) -> bool:
         """Whether it has instructions that widen and narrow float16."""
         return not self.triple.startswith("x86_64") or self.vector_bytes >= 32

@@ -10,6 +10,7 @@ import numpy as np
 
 from tawny.engine.reference import (
     boxes,
+    byte_products,
     creation,
     delay,
     elementwise,
@@ -41,6 +42,7 @@ CHAPTERS = (
     fft,
     sorting,
     boxes,
+    byte_products,
     fusion,
     loops,
 )

@@ -140,6 +140,7 @@ class ReferenceEngine:
 
     compiles_groups = False
     min_group_size = 0
+    multiplies_bytes = False
     machine = PROCESSOR
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:

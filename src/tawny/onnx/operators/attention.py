@@ -9,9 +9,10 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import FLOAT32, INT32, INT64
 from tawny.onnx.call import NodeCall
+from tawny.onnx.operators.byte_products import factor_of, matmul_exact
 from tawny.onnx.operators.elementwise import select
 from tawny.onnx.operators.normalisation import standardise
-from tawny.onnx.operators.quantisation import centre, matmul_exact, matrix_scale
+from tawny.onnx.operators.quantisation import matrix_scale
 from tawny.onnx.table import MICROSOFT, operator
 
 
@@ -133,8 +134,8 @@ def attention(call: NodeCall) -> tuple[Array | None, ...]:
 def quantised_attention(call: NodeCall) -> tuple[Array | None, ...]:
     """Attention of a quantised input to itself, with quantised weights."""
     x, weights, bias = call.array(0), call.array(1), call.array(2)
-    a, b = centre(call, x, call.optional(6), -2), centre(call, weights, call.optional(7), -1)
-    scale = np.reshape(call.array(3), ()) * matrix_scale(call.array(4), -1, b)
+    a, b = factor_of(call, x, call.optional(6), -2), factor_of(call, weights, call.optional(7), -1)
+    scale = np.reshape(call.array(3), ()) * matrix_scale(call.array(4), -1, weights)
     whole = matmul_exact(a, b).astype(FLOAT32) * scale + bias
     parts = _three_parts(call, whole, (whole.shape[-1] // 3,) * 3)
     heads = call.integer("num_heads")

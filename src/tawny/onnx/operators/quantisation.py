@@ -1,25 +1,20 @@
-"""Operators of quantised numbers: integers with a scale and a zero point.
-
-Products are sums of integers, exact whatever their order.
-"""
+"""Operators of quantised numbers: integers with a scale and a zero point."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Final
 
 import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import FLOAT32, INT32, UINT8, DType
+from tawny.dtype import FLOAT32, INT8, INT32, UINT8, DType
 from tawny.onnx.call import NodeCall
 from tawny.onnx.element_types import UnsupportedTypeError, element_dtype
-from tawny.onnx.operators.windows import channels_first, convolve
+from tawny.onnx.integers import NotedIntegers
+from tawny.onnx.operators.byte_products import convolve_exact, factor_of, matmul_exact
+from tawny.onnx.operators.windows import channels_first
 from tawny.onnx.table import operator
-
-MOST_EXACT: Final = 2**24
-"""Integers below this are exact in float32, and so are sums and products that stay below."""
 
 
 def align_with(call: NodeCall, x: Array, given: Array, axis: int, block: int) -> Array:
@@ -59,6 +54,9 @@ def quantise_linear(call: NodeCall) -> Array:
     x, axis = call.array(0), call.integer("axis", 1)
     block = call.integer("block_size", 0)
     scale, zero = call.array(1), call.optional(2)
+    exact = _quantise_noted(call, x, scale, zero)
+    if exact is not None:
+        return exact
     dtype = UINT8 if zero is None else zero.dtype
     if zero is None and call.integer("output_dtype", 0):
         try:
@@ -80,8 +78,32 @@ def dequantise_linear(call: NodeCall) -> Array:
     """The numbers that integers with a scale and a zero point stand for."""
     x, scale, zero = call.array(0), call.array(1), call.optional(2)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    zero = None if zero is None else align_with(call, x, zero, axis, block)
-    return dequantise(x, align_with(call, x, scale, axis, block), zero)
+    beside = None if zero is None else align_with(call, x, zero, axis, block)
+    made = dequantise(x, align_with(call, x, scale, axis, block), beside)
+    if not block and scale.dtype == FLOAT32 and scale.ndim < 2:
+        call.notes.integers[made.node] = NotedIntegers(x, scale, zero, axis)
+    return made
+
+
+def _quantise_noted(call: NodeCall, x: Array, scale: Array, zero: Array | None) -> Array | None:
+    """Integers of a value that was computed from integers; None where that is not known."""
+    if zero is None or prod(scale.shape) != 1 or zero.dtype not in {INT8, UINT8}:
+        return None
+    known = call.notes.integers.get(x.node)
+    if known is not None and known.zero is not None and known.has_one_scale:
+        same = _is_same(known.scale, scale) and _is_same(known.zero, zero)
+        if same and known.whole.dtype == zero.dtype:
+            return known.whole
+    quantiser = call.notes.quantisers.get(x.node)
+    return None if quantiser is None else quantiser(np.reshape(scale, ()), np.reshape(zero, ()))
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Whether two numbers are known to be equal."""
+    if a.node is b.node:
+        return True
+    known = a.node.known and b.node.known
+    return known and numpy.array_equal(a.numpy().ravel(), b.numpy().ravel())
 
 
 @operator("DynamicQuantizeLinear")
@@ -106,39 +128,19 @@ def quantise_to_range(x: Array, scale: Array, zero: Array) -> Array:
     return quantise(x, scale, zero, UINT8)
 
 
-def centre(call: NodeCall, x: Array, zero: Array | None, axis: int) -> Array:
-    """Integers without their zero point."""
-    whole = x.astype(INT32)
-    if zero is None:
-        return whole
-    shift = zero.astype(INT32)
-    if shift.ndim == 1 and shift.shape[0] > 1:
-        shift = np.reshape(shift, (-1, *(1,) * (x.ndim - call.axis(axis, x.ndim) - 1)))
-    elif prod(shift.shape) == 1:
-        shift = np.reshape(shift, ())
-    return whole - shift
-
-
-def matmul_exact(x: Array, y: Array) -> Array:
-    """The product of two arrays of small integers, as 32-bit integers."""
-    dtype = FLOAT32 if x.shape[-1] * 255 * 255 < MOST_EXACT else INT32
-    return np.matmul(x.astype(dtype), y.astype(dtype)).astype(INT32)
-
-
 @operator("MatMulInteger")
 def matmul_integer(call: NodeCall) -> Array:
     """A product of matrices of bytes."""
     a, b = call.array(0), call.array(1)
-    x = centre(call, a, call.optional(2), -2)
-    return matmul_exact(x, centre(call, b, call.optional(3), -1))
+    x = factor_of(call, a, call.optional(2), -2)
+    return matmul_exact(x, factor_of(call, b, call.optional(3), -1))
 
 
 @operator("QLinearMatMul")
 def quantised_matmul(call: NodeCall) -> Array:
     """A product of quantised matrices, quantised."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (call.array(i) for i in range(8))
-    x, y = centre(call, a, a_zero, -2), centre(call, b, b_zero, -1)
-    sums = matmul_exact(x, y)
+    sums = matmul_exact(factor_of(call, a, a_zero, -2), factor_of(call, b, b_zero, -1))
     factor = matrix_scale(a_scale, -2, a) * matrix_scale(b_scale, -1, b)
     ratio = (factor / matrix_scale(scale, -2, sums)).astype(FLOAT32)
     return requantise(sums, ratio, matrix_scale(zero, -2, sums))
@@ -158,23 +160,19 @@ def requantise(sums: Array, ratio: Array, zero: Array) -> Array:
     return np.minimum(np.maximum(places, float(info.min)), float(info.max)).astype(zero.dtype)
 
 
-def convolve_exact(call: NodeCall, x: Array, kernel: Array) -> Array:
-    """The convolution of small integers, as 32-bit integers; channels last."""
-    return convolve(call, x.astype(INT32), kernel.astype(INT32))
-
-
 @operator("ConvInteger")
 def convolution_integer(call: NodeCall) -> Array:
     """A convolution of bytes."""
-    x = centre(call, call.array(0), call.optional(2), 1)
-    return channels_first(convolve_exact(call, x, centre(call, call.array(1), call.optional(3), 0)))
+    x = factor_of(call, call.array(0), call.optional(2), 1)
+    kernel = factor_of(call, call.array(1), call.optional(3), 0)
+    return channels_first(convolve_exact(call, x, kernel))
 
 
 @operator("QLinearConv")
 def quantised_convolution(call: NodeCall) -> Array:
     """A convolution of quantised numbers, quantised."""
-    x = centre(call, call.array(0), call.array(2), 1)
-    kernel = centre(call, call.array(3), call.array(5), 0)
+    x = factor_of(call, call.array(0), call.array(2), 1)
+    kernel = factor_of(call, call.array(3), call.array(5), 0)
     sums, bias = convolve_exact(call, x, kernel), call.optional(8)
     sums = sums if bias is None else sums + bias.astype(INT32)
     scales = [np.reshape(s, ()) if prod(s.shape) == 1 else s for s in map(call.array, (1, 4, 6))]

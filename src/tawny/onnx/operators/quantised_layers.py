@@ -14,12 +14,12 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import FLOAT32, INT32, DType
 from tawny.onnx.call import NodeCall
+from tawny.onnx.integers import NotedIntegers
+from tawny.onnx.operators.byte_products import IntegerFactor, factor_of, matmul_exact
 from tawny.onnx.operators.elementwise import leaky_relu
 from tawny.onnx.operators.quantisation import (
     align_with,
-    centre,
     dequantise,
-    matmul_exact,
     matrix_scale,
     quantise,
     quantise_to_range,
@@ -53,22 +53,42 @@ def _zero(call: NodeCall, i: int, like: Array) -> Array:
 @operator("QLinearAdd", domain=MICROSOFT)
 def quantised_add(call: NodeCall) -> Array:
     """The sum of quantised arrays, quantised."""
-    a, b = call.array(0), call.array(3)
-    a_scale, b_scale, scale = (np.reshape(call.array(i), ()) for i in (1, 4, 6))
-    zeros = [_zero(call, i, a).astype(FLOAT32) for i in (2, 5, 7)]
-    a_ratio, b_ratio = a_scale / scale, b_scale / scale
-    fixed = zeros[2] - (a_ratio * zeros[0] + b_ratio * zeros[1])
-    return _clip(fixed + a.astype(FLOAT32) * a_ratio + b.astype(FLOAT32) * b_ratio, a.dtype)
+    return add_integers(*_two_integers(call))
 
 
 @operator("QLinearMul", domain=MICROSOFT)
 def quantised_multiply(call: NodeCall) -> Array:
     """The product of quantised arrays, element by element, quantised."""
-    a, b = call.array(0), call.array(3)
-    x, y = (v.astype(INT32) - _zero(call, i, a).astype(INT32) for v, i in ((a, 2), (b, 5)))
-    ratio = np.reshape(call.array(1), ()) * np.reshape(call.array(4), ())
-    ratio = ratio / np.reshape(call.array(6), ())
-    return _clip((x * y).astype(FLOAT32) * ratio + _zero(call, 7, a).astype(FLOAT32), a.dtype)
+    return multiply_integers(*_two_integers(call))
+
+
+def _two_integers(call: NodeCall) -> tuple[NotedIntegers, NotedIntegers, Array, Array]:
+    """Two quantised operands, and the scale and the zero point of the result."""
+    a, b = (
+        NotedIntegers(
+            call.array(i), np.reshape(call.array(i + 1), ()), _zero(call, i + 2, call.array(0)), 0
+        )
+        for i in (0, 3)
+    )
+    return a, b, np.reshape(call.array(6), ()), _zero(call, 7, a.whole)
+
+
+def _zero_number(x: NotedIntegers) -> Array:
+    return np.zeros((), FLOAT32) if x.zero is None else x.zero.astype(FLOAT32)
+
+
+def add_integers(a: NotedIntegers, b: NotedIntegers, scale: Array, zero: Array) -> Array:
+    """The sum of what integers stand for, quantised."""
+    a_ratio, b_ratio = a.scale / scale, b.scale / scale
+    fixed = zero.astype(FLOAT32) - (a_ratio * _zero_number(a) + b_ratio * _zero_number(b))
+    places = fixed + a.whole.astype(FLOAT32) * a_ratio + b.whole.astype(FLOAT32) * b_ratio
+    return _clip(places, zero.dtype)
+
+
+def multiply_integers(a: NotedIntegers, b: NotedIntegers, scale: Array, zero: Array) -> Array:
+    """The product of what integers stand for, quantised."""
+    x, y = (v.whole.astype(FLOAT32) - _zero_number(v) for v in (a, b))
+    return _clip((x * y) * (a.scale * b.scale / scale) + zero.astype(FLOAT32), zero.dtype)
 
 
 def _function(call: NodeCall, function: Callable[[Array], Array]) -> Array:
@@ -181,10 +201,8 @@ def quantised_average_pool(call: NodeCall) -> Array:
 def quantised_gemm(call: NodeCall) -> Array:
     """A product of quantised matrices with a bias, quantised if a scale is given."""
     a, b, bias = call.array(0), call.array(3), call.optional(6)
-    x, y = centre(call, a, call.optional(2), -2), centre(call, b, call.optional(5), -1)
-    if call.flag("transB") and prod(call.array(5).shape) > 1:
-        y = b.astype(INT32) - np.expand_dims(call.array(5).astype(INT32), -1)
-    x, y = (x.T if call.flag("transA") else x), (y.T if call.flag("transB") else y)
+    a, b = (a.T if call.flag("transA") else a), (b.T if call.flag("transB") else b)
+    x, y = factor_of(call, a, call.optional(2), -2), factor_of(call, b, call.optional(5), -1)
     sums = matmul_exact(x, y)
     sums = sums if bias is None else sums + bias.astype(INT32)
     factor = np.reshape(call.array(1), ()) * matrix_scale(call.array(4), -1, sums)
@@ -199,7 +217,7 @@ def quantised_gemm(call: NodeCall) -> Array:
 def matmul_to_float(call: NodeCall) -> Array:
     """A product of quantised matrices, and a bias."""
     a, b, a_scale, b_scale = (call.array(i) for i in range(4))
-    x, y = centre(call, a, call.optional(4), -2), centre(call, b, call.optional(5), -1)
+    x, y = factor_of(call, a, call.optional(4), -2), factor_of(call, b, call.optional(5), -1)
     made = matmul_exact(x, y).astype(FLOAT32)
     made = made * (matrix_scale(a_scale, -2, a) * matrix_scale(b_scale, -1, b))
     bias = call.optional(6)
@@ -217,11 +235,11 @@ def dynamic_matmul(call: NodeCall) -> Array:
 
 def quantised_product(call: NodeCall, b: Array, scale: Array, zero: Array | None) -> Product:
     """What multiplies numbers, quantised first, with a quantised matrix."""
-    y, b_scale = centre(call, b, zero, -1), matrix_scale(scale, -1, b)
+    y, b_scale = factor_of(call, b, zero, -1), matrix_scale(scale, -1, b)
 
     def product(x: Array) -> Array:
         a_scale, a_zero = scale_to_range(x)
-        whole = quantise_to_range(x, a_scale, a_zero).astype(INT32) - a_zero.astype(INT32)
+        whole = IntegerFactor(quantise_to_range(x, a_scale, a_zero), a_zero.astype(INT32))
         return matmul_exact(whole, y).astype(FLOAT32) * (a_scale * b_scale)
 
     return product

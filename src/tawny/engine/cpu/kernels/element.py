@@ -8,6 +8,7 @@ import numpy as np
 
 from tawny.dtype import DType
 from tawny.engine.llvm.ir.builder import F16, F32, F64, I8, I16, I32, I64, Function, Type, Value
+from tawny.engine.llvm.ir.byte_products import add_byte_products
 from tawny.engine.llvm.runtime.host import host
 
 
@@ -21,6 +22,8 @@ class Element(NamedTuple):
     computed: Type
     lanes: int
     parts: int = 1
+    bytewise: bool = False
+    """Whether an element is four bytes, whose products with four others are added to one sum."""
 
     @property
     def memory_type(self) -> Type:
@@ -110,8 +113,10 @@ class Element(NamedTuple):
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
         """`a * b + c`, with one rounding where the machine has an instruction for it.
 
-        Of complex numbers each part.
+        Of complex numbers each part; of four bytes, those of `a` without a sign, all products.
         """
+        if self.bytewise:
+            return add_byte_products(f, c, a, b)
         if self.computed.floating:
             return f.intrinsic("fmuladd", a.type, a, b, c)
         return a * b + c
@@ -145,6 +150,11 @@ def element_of(dtype: DType) -> Element | None:
         kind = _INTEGERS[dtype.itemsize]
         return Element(kind, kind, width // dtype.itemsize)
     return None
+
+
+def byte_element() -> Element:
+    """Four bytes that are multiplied with four others."""
+    return Element(I32, I32, host().vector_bytes // 4, bytewise=True)
 
 
 def product_element(dtype: DType) -> Element | None:

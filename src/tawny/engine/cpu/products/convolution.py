@@ -44,14 +44,16 @@ def convolution_kernel(
     workers: int = 1,
     known: bool = False,
     prepared: bool = False,
+    element: Element | None = None,
 ) -> KernelWithPacking | None:
     """The kernel of a convolution; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  A convolution's
     kernel that is `known` before the run is transformed for it where that takes less memory, with
-    `prepared` it is packed in any case.
+    `prepared` it is packed in any case.  Elements are computed with as their dtype says, unless an
+    `element` is given.
     """
-    element = _element((x, kernel), result)
+    element = element or _element((x, kernel), result)
     own = TileEpilogue(epilogue, result.dtype)
     if element is None or not own.is_supported:
         return None

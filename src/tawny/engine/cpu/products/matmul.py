@@ -32,13 +32,15 @@ def matmul_kernel(
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
     prepared: bool = False,
+    element: Element | None = None,
 ) -> KernelWithPacking | None:
     """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
-    operand 1 is known before the run and may be packed for it.
+    operand 1 is known before the run and may be packed for it.  Elements are computed with as their
+    dtype says, unless an `element` is given.
     """
-    element = product_element(result.dtype)
+    element = element or product_element(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
         return None
     scale_at, extra = without_scale(extra, epilogue)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.dtype import INT32
 from tawny.engine.cpu.kernel_table import Kernel, native_on_threads
+from tawny.engine.cpu.kernels.element import byte_element
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.choice import prepares_kernel, prepares_matrix
 from tawny.engine.cpu.products.contraction import contraction_kernel
@@ -17,6 +19,7 @@ from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.preparation import KernelWithPacking
 from tawny.engine.layout import Memory
 from tawny.node import Node
+from tawny.ops.byte_products import TOGETHER, ConvolutionBytes, MatmulBytes
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -113,3 +116,47 @@ def einsum(
         return None
     a, b = operands
     return _plain(contraction_kernel(node.op.subscripts, a, b, results[0], workers=threads))
+
+
+# --------------------------------------------------------------- products of bytes
+
+
+def _by_fours(memory: Memory) -> Memory | None:
+    """Bytes whose last axis is taken four at a time, as elements of 32 bits."""
+    (*shape, last), (*strides, step) = memory.shape, memory.strides
+    if step != 1 or last % TOGETHER:
+        return None
+    return Memory((*shape, last // TOGETHER), (*strides, TOGETHER), INT32, memory.constant)
+
+
+def _without_fours(memory: Memory) -> Memory | None:
+    """Bytes whose last axis is four of them, as elements of 32 bits."""
+    if memory.strides[-1] != 1:
+        return None
+    return Memory(memory.shape[:-1], memory.strides[:-1], INT32, memory.constant)
+
+
+@native_on_threads(MatmulBytes)
+def matmul_bytes(
+    _: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A product of matrices of bytes."""
+    a, b = _by_fours(operands[0]), _without_fours(operands[1])
+    if a is None or b is None or b.shape[-1] < 2:  # a column alone would exchange the factors
+        return None
+    return _kernel(matmul_kernel(a, b, results[0], workers=threads, element=byte_element()))
+
+
+@native_on_threads(ConvolutionBytes)
+def convolution_bytes(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A convolution of bytes."""
+    op, x, weights = node.op, _by_fours(operands[0]), _without_fours(operands[1])
+    assert isinstance(op, ConvolutionBytes)
+    if x is None or weights is None or op.groups != 1 or weights.shape[-1] < 2:
+        return None
+    made = convolution_kernel(
+        op, x, weights, results[0], workers=threads, known=weights.constant, element=byte_element()
+    )
+    return _kernel(made)

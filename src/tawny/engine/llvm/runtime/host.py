@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from tawny.engine.llvm.ir.builder import F32, I8, I32, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.ir.byte_products import add_byte_products
 from tawny.engine.llvm.runtime.compiler import llvm, object_code
 from tawny.engine.llvm.runtime.directory import cache_directory, read_note, write_note
 from tawny.engine.llvm.runtime.processor import fingerprint, survives
@@ -61,6 +62,19 @@ def _try_avx512(f: Function, place: Value) -> None:
     f.store(m >> m, place, 1)
 
 
+def _with_byte_products(
+    trial: Callable[[Function, Value], None], lanes: int
+) -> Callable[[Function, Value], None]:
+    """A trial that multiplies bytes too."""
+
+    def tried(f: Function, place: Value) -> None:
+        trial(f, place)
+        x = f.load(I32.by(lanes), place, 1)
+        f.store(add_byte_products(f, x, x, x), place, 1)
+
+    return tried
+
+
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
     """An instruction set: its CPU name in LLVM, what CPUID must announce, its vectors' bytes."""
@@ -71,6 +85,19 @@ class InstructionSet:
     vector_bytes: int
     trial: Callable[[Function, Value], None]
     """Writes code that uses it, on the 64 bytes at an address."""
+    features: str = ""
+    """Instructions beside those of the CPU, as LLVM is told of them."""
+
+    def with_byte_products(self, name: str, feature: str) -> InstructionSet:
+        """The set with instructions that multiply bytes and add the products."""
+        return InstructionSet(
+            f"{self.name}{name}",
+            self.cpu,
+            self.needs | {feature},
+            self.vector_bytes,
+            _with_byte_products(self.trial, self.vector_bytes // 4),
+            f"+{feature}",
+        )
 
 
 AVX512: Final = InstructionSet(
@@ -87,7 +114,12 @@ AVX2: Final = InstructionSet(
     32,
     _try_avx2,
 )
-INSTRUCTION_SETS: Final = (AVX512, AVX2)
+INSTRUCTION_SETS: Final = (
+    AVX512.with_byte_products("vnni", "avx512vnni"),
+    AVX512,
+    AVX2.with_byte_products("vnni", "avxvnni"),
+    AVX2,
+)
 """The instruction sets of x86-64, greatest first."""
 
 
@@ -109,7 +141,7 @@ def host() -> HostTarget:
         return _host_target(facts, facts.cpu, 16, features=facts.features)
     announced = frozenset([f[1:] for f in facts.features.split(",") if f.startswith("+")])
     for level in _allowed_sets():
-        target = _host_target(facts, level.cpu, level.vector_bytes)
+        target = _host_target(facts, level.cpu, level.vector_bytes, features=level.features)
         if level.needs <= announced and _can_run(level, target):
             return target
     return _host_target(facts, "x86-64", 16, has_fma=False)
@@ -177,7 +209,8 @@ def _allowed_sets() -> tuple[InstructionSet, ...]:
 def _can_run(level: InstructionSet, target: HostTarget) -> bool:
     """Whether the level's trial does not die; asked once for each kind of machine."""
     directory = cache_directory()
-    kind = "\n".join([platform.node(), platform.release(), target.triple, target.tune, level.cpu])
+    words = (target.triple, target.tune, level.cpu, level.features)
+    kind = "\n".join([platform.node(), platform.release(), *words])
     if directory is None:
         return _try_set(level, target)
     record = directory / f"isa-{hashlib.sha256(kind.encode()).hexdigest()[:24]}"

@@ -1,0 +1,106 @@
+"""The pass that multiplies bytes as bytes.
+
+A product of 32-bit integers whose left factor was made from uint8, and whose right factor from
+int8 or from numbers that fit it, is a product of the bytes themselves.  Bytes of the common axis
+are taken four at a time: zeros fill it up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tawny.dtype import INT8, INT32, UINT8, DType
+from tawny.node import Node, Value, constant, make, scalar, source_scope
+from tawny.op import Op
+from tawny.ops.byte_products import TOGETHER, ConvolutionBytes, MatmulBytes
+from tawny.ops.convolution import Convolution
+from tawny.ops.creation import Cast
+from tawny.ops.indexing import Pad
+from tawny.ops.linalg import Matmul
+from tawny.ops.movement import Copy, reshape_node, transpose_node
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
+
+BYTE_PRODUCT: Final = RuleInfo(
+    "byte_product",
+    Kind.EXACT,
+    "int32(a) @ int32(b) = matmul_bytes(a, b), for a of uint8 and b of int8",
+)
+
+LEAST_OPERATIONS: Final = 2**10
+"""Products of fewer multiplications are over before anything else matters."""
+
+
+def _run(flow: Flow, context: Context) -> Flow:
+    if flow.families().isdisjoint({Matmul, Convolution}):
+        return flow
+    if not context.recorder.allows(BYTE_PRODUCT):
+        return flow
+    replacements: dict[Node, Node] = {}
+    for node in flow.order():
+        made = _as_bytes(node)
+        if made is not None:
+            context.recorder.record(BYTE_PRODUCT, (node,), (made,))
+            replacements[node] = made
+    return flow.replace_nodes(replacements)
+
+
+multiply_bytes: Final = Pass("multiply_bytes", (BYTE_PRODUCT,), _run)
+
+
+def _as_bytes(node: Node) -> Node | None:
+    """A product of 32-bit integers as one of bytes; None where that is not possible."""
+    op = node.op
+    if not isinstance(op, (Matmul, Convolution)) or node.dtype != INT32 or node.known:
+        return None
+    if isinstance(op, Convolution) and op.groups != 1:
+        return None
+    left, right = _bytes_of(node.inputs[0], UINT8), _bytes_of(node.inputs[1], INT8)
+    if left is None or right is None or len(left.shape) < 2 or len(right.shape) < 2:
+        return None
+    if left.shape[-1] * (right.shape[-1] or 1) * left.shape[-2] < LEAST_OPERATIONS:
+        return None
+    made: Op = MatmulBytes()
+    if isinstance(op, Convolution):
+        made = ConvolutionBytes(op.strides, op.padding, op.dilation, op.groups)
+    with source_scope(sources_of((node,))):
+        return make(made, (_fill_up(left, -1), _side_by_side(right)))
+
+
+def _bytes_of(node: Node, dtype: DType) -> Node | None:
+    """What was widened to give a node, or a constant whose numbers fit."""
+    if isinstance(node.op, Cast) and node.inputs[0].dtype == dtype:
+        return node.inputs[0]
+    value: Value | None = node.value
+    if value is None or dtype == UINT8:
+        return None
+    info = np.iinfo(dtype)
+    if value.size and not info.min <= value.min() <= value.max() <= info.max:
+        return None
+    return constant(value.astype(dtype))
+
+
+def _fill_up(node: Node, axis: int) -> Node:
+    """A node with zeros behind an axis, whose size is a multiple of four then."""
+    more = -node.shape[axis] % TOGETHER
+    if not more:
+        return node
+    widths = [(0, 0)] * len(node.shape)
+    widths[axis] = (0, more)
+    if node.value is not None:
+        return constant(np.pad(node.value, widths))
+    return make(Pad(tuple(widths)), (node, scalar(0, node.dtype, "pad")))
+
+
+def _side_by_side(node: Node) -> Node:
+    """A right factor whose rows stand four and four side by side."""
+    whole = _fill_up(node, -2)
+    *stack, rows, columns = whole.shape
+    shape = (*stack, rows // TOGETHER, TOGETHER, columns)
+    if whole.value is not None:
+        moved: Any = np.swapaxes(whole.value.reshape(shape), -1, -2)
+        return constant(np.ascontiguousarray(moved))
+    rank = len(shape)
+    split = transpose_node(reshape_node(whole, shape), (*range(rank - 2), rank - 1, rank - 2))
+    return make(Copy(), (split,))
