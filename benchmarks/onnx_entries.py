@@ -116,6 +116,7 @@ def find(entry: Entry) -> Path:
 
 DTYPES = {
     "tensor(float)": "float32",
+    "tensor(float16)": "float16",
     "tensor(int64)": "int64",
     "tensor(int32)": "int32",
     "tensor(int16)": "int16",

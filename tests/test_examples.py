@@ -19,6 +19,7 @@ SAYS = {
     "lazy_evaluation": ["as a program", "1 step run"],
     "memory_budget": ["the least is", "The same losses each time"],
     "mnist": ["6,434,634 parameters", "of 1,000 digits it has not seen"],
+    "own_models": ["three models of packages:"],
     "text_lstm": ["gradients reach it", "Shall I"],
 }
 """What each prints."""
