@@ -6,12 +6,13 @@ import base64
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,9 @@ def open_browser(folder: Path) -> Iterator[Browser]:
     program = find_browser()
     assert program is not None
     command = [program, *SWITCHES, f"--user-data-dir={folder}", "about:blank"]
+    none = subprocess.DEVNULL
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, stdin=none, stdout=none, stderr=none, start_new_session=True
     ) as process:
         try:
             note, end = folder / "DevToolsActivePort", time.monotonic() + PATIENCE
@@ -252,8 +254,16 @@ def open_browser(folder: Path) -> Iterator[Browser]:
             yield browser
             browser.close()
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            end_group(process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and all of the group.
+
+    The program of a browser may be a script that starts it, and would leave it behind.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)

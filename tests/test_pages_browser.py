@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,24 @@ def program(blocks: int = 6) -> tw.Program:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program().profile(2).show(tmp_path_factory.mktemp("page") / "page.html")
+
+
+def test_a_browser_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No process that was given its folder is left: what the tests start also ends."""
+    with open_browser(tmp_path) as opened:
+        opened.tab()
+    end_time = time.monotonic() + 10
+    while any(str(tmp_path).encode() in line for line in command_lines()):
+        assert time.monotonic() < end_time
+        time.sleep(0.05)
+
+
+def command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_bytes()
+        except OSError:  # it has ended
+            continue
 
 
 def is_drawn(tab: Tab, selector: str = "#map") -> bool:
