@@ -67,6 +67,10 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "optimiser.init": (lambda: optim.Optimiser(0.1).init({}), AttributeError, r"write optimiser\.start\(parameters\)"),
     "optimiser.nothing": (lambda: optim.SGD(0.1).nothing, AttributeError, r"object has no attribute 'nothing'$"),
     "tree_map": (lambda: tw.tree_map, AttributeError, r"lists, tuples and dicts of arrays are taken"),
+    "graph.run": (lambda: tw.Graph([], [tnp.ones(3)]).run(), AttributeError, r"'Graph' object has no attribute 'run'; write program = graph\.compile\(\)"),
+    "a flag as text": (lambda: tw.Graph([], [tnp.ones(3)]).compile(optimise="no"), TypeError, r"^compile: optimise is 'no'; accepted: True, False"),
+    "a number as a flag": (lambda: tw.Graph([], [tnp.ones(3)]).plan(incremental=0), TypeError, r"^plan: incremental is 0; accepted: True, False"),
+    "vstack": (lambda: tnp.vstack([tnp.ones((2, 4)), tnp.ones(3)]), ValueError, r"^vstack: operand 1 has shape \(1, 3\); its axis 1 must be 4"),
     "array.nothing": (lambda: tnp.ones(3).nothing, AttributeError, r"'Array' object has no attribute 'nothing'$"),
 }  # fmt: skip
 

@@ -75,6 +75,12 @@ OPTIMISER: Final = {
 }
 """Of optimisers of PyTorch, Keras and Optax."""
 
+GRAPH: Final = dict.fromkeys(
+    ("eval", "execute", "forward", "get", "predict", "profile", "run", "set", "sweep"),
+    "program = graph.compile(): the program has it, or is called with values",
+)
+"""Of what is run: graphs are compiled first."""
+
 MODULES: Final = {
     "tawny.numpy": "np",
     "tawny.numpy.linalg": "np.linalg",

@@ -8,10 +8,13 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
+import numpy as np
+
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.bad_calls import explain_bad_calls
 from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
+from tawny.foreign_attributes import GRAPH, raise_missing
 from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import Compilation
 from tawny.graph.options import CompileOptions
@@ -342,6 +345,7 @@ class Graph(Unique):
     ) -> CompileOptions:
         """The options of a call of `op`."""
         _check_threads(op, threads)
+        _check_flags(op, optimise=optimise, assume_finite=assume_finite, incremental=incremental)
         watched = tuple([self.names[self.variable(x, "often")] for x in _as_list(often)])
         return CompileOptions(
             *(engine, memory, watched, optimise, assume_finite, incremental, threads, plan),
@@ -454,6 +458,11 @@ class Graph(Unique):
         """By the bytes that `save` writes; see there for what a file holds."""
         return files.from_bytes, (saving.to_bytes(self, "pickle"),)
 
+    if not TYPE_CHECKING:  # which would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise_missing(self, "Graph", name, GRAPH.get(name))
+
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
         names = ", ".join(self.names[n] for n in self.input_nodes)
@@ -547,6 +556,13 @@ def _check_threads(op: str, threads: int | None) -> None:
         raise value_error(op, f"threads is {threads}; it must be at least 1")
     if threads > MAX_THREADS:
         raise value_error(op, f"threads is {threads}; it must be at most {MAX_THREADS}")
+
+
+def _check_flags(op: str, **flags: object) -> None:
+    """Refuse whatever is no truth value: a string is always true."""
+    for word, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            raise type_error(op, f"{word} is {flag!r}; accepted: True, False")
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:

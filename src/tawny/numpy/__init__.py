@@ -3,6 +3,7 @@
 This is the one list of what is public here.  `tawny.eager` has the same functions, computed now.
 """
 
+import math as _math
 from typing import Final as _Final
 from typing import Never as _Never
 
@@ -393,7 +394,7 @@ from tawny.scopes import name as name
 
 __array_api_version__: _Final = "2025.12"
 
-e: _Final = _numpy.e
+e: _Final = _math.e
 inf: _Final = _numpy.inf
 nan: _Final = _numpy.nan
 newaxis: _Final = None

@@ -39,6 +39,25 @@ from tawny.rows import Rows, RowSlice, row_axis
 from tawny.shape import Shape, as_shape, normalise_axis, replace_size
 
 
+def check_joined(shapes: Sequence[Shape], joined: int, op: str) -> None:
+    """Refuse shapes that differ along another axis than the one they are joined along."""
+    first = shapes[0]
+    for position, shape in enumerate(shapes):
+        if len(shape) != len(first):
+            raise value_error(
+                op,
+                f"operand {position} has shape {shape}; it must have as many axes as operand 0 "
+                f"of shape {first}",
+            )
+        for axis, (n, m) in enumerate(zip(shape, first, strict=True)):
+            if n != m and axis != joined:
+                raise value_error(
+                    op,
+                    f"operand {position} has shape {shape}; its axis {axis} must be {m} to "
+                    f"match operand 0 of shape {first}; they are joined along axis {joined}",
+                )
+
+
 class Concat(
     Op,
     may_fail=False,
@@ -53,22 +72,8 @@ class Concat(
     axis: int
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        first = shapes[0]
-        for position, shape in enumerate(shapes):
-            if len(shape) != len(first):
-                raise value_error(
-                    "concat",
-                    f"operand {position} has shape {shape}; it must have as many axes as operand 0 "
-                    f"of shape {first}",
-                )
-            for axis, (n, m) in enumerate(zip(shape, first, strict=True)):
-                if n != m and axis != self.axis:
-                    raise value_error(
-                        "concat",
-                        f"operand {position} has shape {shape}; its axis {axis} must be {m} to "
-                        f"match operand 0 of shape {first}; they are joined along axis {self.axis}",
-                    )
-        return replace_size(first, self.axis, sum(s[self.axis] for s in shapes))
+        check_joined(shapes, self.axis, "concat")
+        return replace_size(shapes[0], self.axis, sum(s[self.axis] for s in shapes))
 
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
         """Where rows are not what is joined."""
@@ -196,6 +201,7 @@ def _concat(
                 op, f"operand {position} has no axes and cannot be joined; use np.stack"
             )
     along = normalise_axis(axis, len(nodes[0].shape), op)
+    check_joined([n.shape for n in nodes], along, op)
     return wrap(concat_nodes(_cast_each(nodes, dtype, op), along))
 
 
