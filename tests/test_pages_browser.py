@@ -283,6 +283,29 @@ def test_memory_by_measured_time(browser: Browser, page: Path) -> None:
     end(tab)
 
 
+def test_tips_go_and_constants_are_seen_in_their_readers(browser: Browser, page: Path) -> None:
+    tab = visit(browser, page)
+    tab.press("2")
+    spot = tab.run(
+        """(() => { const m = maps[0], box = canvas.getBoundingClientRect(), b = m.blocks[0];
+        return [box.left + (m.x(b[2]) + m.x(b[3] + 1)) / 2, box.top + m.y(b[0] + b[1] / 2)]; })()"""
+    )
+    tab.mouse("mouseMoved", *spot)
+    tab.wait("!$('tip').hidden", 5)
+    assert tab.run("T[M.why[M.tenantAt(M.blocks[0], M.blocks[0][2])]].slice(0, 20)") in tab.text(
+        "#tip"
+    )
+    inline = tab.run(
+        "drawings[0].inline.findIndex((one, k) => one && drawings[0].readers[k].length)"
+    )
+    tab.run(f"choose(0, {inline}, true)")
+    tab.press("1")
+    assert tab.run("$('tip').hidden")
+    reader = tab.run(f"d().readers[{inline}][0]")
+    assert tab.run(f"d().shown[{reader}]") == reader
+    end(tab)
+
+
 def test_two_plans_side_by_side(browser: Browser, tmp_path: Path) -> None:
     graph = network()
     plan, other = graph.plan(), graph.plan(incremental=False)

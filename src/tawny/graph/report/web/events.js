@@ -6,7 +6,8 @@ function search(words) {
   const g = d(), hit = T.map((t) => t.toLowerCase().includes(wanted));
   let count = 0;
   g.boxes.forEach(([name, kind, , nodes], b) => { if (b && kind !== "part" && hit[name] && count < 12) { count++; box.append(el("button", `▢ ${T[name]}  (${nodes} nodes)`, { onclick: () => { for (let p = g.boxes[b][2]; p >= 0; p = g.boxes[p][2]) g.open.add(p); g.layout(); S.box = b; S.node = -1; closeSearch(); if (S.view !== "graph") setView("graph"); centreOn(g.count + b); refresh(); } })); } });
-  for (let k = 0; k < g.count && count < 60; k++) if (hit[g.name[k]] || hit[g.type[k]] || hit[g.role[k]] || g.places[k].some((p) => hit[p] || hit[D.lines[p]])) { count++; box.append(el("button", `${T[g.name[k]]}  ${T[g.type[k]]}  ${g.places[k].length ? T[g.places[k][0]] : ""}`, { onclick: () => { closeSearch(); choose(S.g, k, true); } })); }
+  const order = [...g.inline.keys()].sort((a, b) => g.inline[a] - g.inline[b]);
+  for (const k of order) if (count >= 60) break; else if (hit[g.name[k]] || hit[g.type[k]] || hit[g.role[k]] || g.places[k].some((p) => hit[p] || hit[D.lines[p]])) { count++; box.append(el("button", `${T[g.name[k]]}  ${T[g.type[k]]}  ${g.places[k].length ? T[g.places[k][0]] : ""}`, { onclick: () => { closeSearch(); choose(S.g, k, true); } })); }
   if (!count) box.append(el("button", "nothing found", { disabled: true }));
 }
 function closeSearch() { $("found").replaceChildren(); $("search").value = ""; canvas.focus({ preventScroll: true }); }

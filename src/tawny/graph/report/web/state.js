@@ -59,6 +59,7 @@ function choose(g, node, centre) {
 function setGraph(g) { S.g = g; $("which").value = String(g); }
 function setView(view) {
   S.view = view;
+  $("tip").hidden = true;
   for (const tab of $("tabs").children) { tab.setAttribute("aria-selected", String(tab.dataset.view === view)); tab.tabIndex = tab.dataset.view === view ? 0 : -1; }
   $("ledger").hidden = $("passes").hidden = view !== "rewrites";
   canvas.hidden = view === "rewrites" && !isPassDrawn();
@@ -68,7 +69,7 @@ function setView(view) {
   if (drawings.length < 2) $("graph-choice").hidden = true;
   for (const one of document.querySelectorAll(".for-map")) one.hidden = canvas.hidden;
   $("keys").textContent = { graph: "drag or arrows: move · wheel, + −: zoom · 0: fit · n p: next, previous · Enter: open or close a box · /: search", memory: "← →: step · Enter: value written there · m: the peak · wheel, + −: zoom · drag: move · 0: fit", rewrites: "← →: previous, next rewrite · [ ]: previous, next pass · wheel, + −: zoom · drag: move", time: "← →: step before, after · ↑ ↓: in the table · Enter: in the graph · m: the slowest · wheel, + −: zoom · 0: fit" }[view];
-  if (view === "graph" && S.node >= 0) { const k = S.node; if (!d().inline[k]) { d().reveal(k); if (d().view) centreOn(d().shown[k]); } }
+  if (view === "graph" && S.node >= 0) { const k = seenFor(d(), S.node); if (!d().inline[k]) { d().reveal(k); if (d().view) centreOn(d().shown[k]); } }
   canvas.style.flex = view === "time" ? `0 0 ${timelineHeight()}px` : "";
   refresh(); resize();
   if (view === "rewrites") lookAtRecord();
