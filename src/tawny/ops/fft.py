@@ -16,7 +16,7 @@ from tawny.node import Node, constant, make
 from tawny.op import BatchOperand, Gradient, Op, Type
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import arange, astype, copy
+from tawny.ops.creation import arange, astype, cast_node, copy
 from tawny.ops.indexing import Slice, pad_node
 from tawny.ops.movement import behind_batch, roll
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replace_size, size
@@ -191,6 +191,17 @@ def _several_axes(
     return node, places, tuple(_positive(op, n) for n in points)
 
 
+def _node_of(op: Transform, x: Node) -> Node:
+    """The node of a transform, whose operand is converted to what compiled code takes.
+
+    Of float16 NumPy has the last word: it rounds the scale to that.
+    """
+    wide = dt.complex_dtype(x.dtype)
+    stays = isinstance(op, InverseRealFFT) or x.dtype.kind == "c"
+    wanted = wide if stays else dt.real_dtype(wide)
+    return make(op, (x if x.dtype == dt.FLOAT16 else cast_node(x, wanted),))
+
+
 @public(module="fft")
 def fft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
@@ -199,7 +210,7 @@ def fft(
     node, place, points = _one_axis("fft", a, n, axis, half=False)
     return store(
         out,
-        wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,))),
+        wrap(_node_of(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), node)),
         "fft",
     )
 
@@ -212,7 +223,7 @@ def ifft(
     node, place, points = _one_axis("ifft", a, n, axis, half=False)
     return store(
         out,
-        wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,))),
+        wrap(_node_of(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), node)),
         "ifft",
     )
 
@@ -220,12 +231,12 @@ def ifft(
 def _to_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
     node, place, points = _one_axis(op, x, n, axis, half=False)
     check_categories(op, 0, node.dtype, dt.REAL)
-    return wrap(make(RealFFT((points,), (place,), norm), (node,)))
+    return wrap(_node_of(RealFFT((points,), (place,), norm), node))
 
 
 def _from_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
     node, place, points = _one_axis(op, x, n, axis, half=True)
-    return wrap(make(InverseRealFFT((points,), (place,), norm), (node,)))
+    return wrap(_node_of(InverseRealFFT((points,), (place,), norm), node))
 
 
 @public(module="fft")
@@ -273,7 +284,7 @@ def _one_by_one(
     node: Node, points: Sequence[int], places: Sequence[int], norm: str, inverse: bool
 ) -> Node:
     for n, axis in zip(points, places, strict=True):
-        node = make(FFT((n,), (axis,), norm, inverse), (node,))
+        node = _node_of(FFT((n,), (axis,), norm, inverse), node)
     return node
 
 
@@ -284,7 +295,7 @@ def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse:
     scale = _check_norm(op, norm)
     if _repeats(places):
         return wrap(_one_by_one(node, points[::-1], places[::-1], scale, inverse))
-    return wrap(make(FFT(points, places, scale, inverse), (node,)))
+    return wrap(_node_of(FFT(points, places, scale, inverse), node))
 
 
 def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
@@ -294,9 +305,9 @@ def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
     check_categories(op, 0, node.dtype, dt.REAL)
     scale = _check_norm(op, norm)
     if _repeats(places):
-        half = make(RealFFT(points[-1:], places[-1:], scale), (node,))
+        half = _node_of(RealFFT(points[-1:], places[-1:], scale), node)
         return wrap(_one_by_one(half, points[-2::-1], places[-2::-1], scale, inverse=False))
-    return wrap(make(RealFFT(points, places, scale), (node,)))
+    return wrap(_node_of(RealFFT(points, places, scale), node))
 
 
 def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
@@ -304,8 +315,8 @@ def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> 
     scale = _check_norm(op, norm)
     if _repeats(places):
         half = _one_by_one(node, points[:-1], places[:-1], scale, inverse=True)
-        return wrap(make(InverseRealFFT(points[-1:], places[-1:], scale), (half,)))
-    return wrap(make(InverseRealFFT(points, places, scale), (node,)))
+        return wrap(_node_of(InverseRealFFT(points[-1:], places[-1:], scale), half))
+    return wrap(_node_of(InverseRealFFT(points, places, scale), node))
 
 
 @public(module="fft")

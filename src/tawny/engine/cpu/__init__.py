@@ -29,6 +29,7 @@ from tawny.engine.cpu.rules import (
     panels,
     products,
     random,
+    transforms,
     windows,
 )
 from tawny.engine.cpu.rules.bodies import compilable, folds
@@ -49,7 +50,17 @@ from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
-CHAPTERS = (bodies, factorisation, indexing, movement, panels, products, random, windows)
+CHAPTERS = (
+    bodies,
+    factorisation,
+    indexing,
+    movement,
+    panels,
+    products,
+    random,
+    transforms,
+    windows,
+)
 """Where the native kernels are declared."""
 
 TINY: Final = 256

@@ -39,8 +39,8 @@ def numpy_workspace_bytes(node: Node) -> int:
 def warn_of_numpy(task: Task, by_numpy: Iterable[int]) -> None:
     """Say which steps NumPy computes for which there would be kernels, and what would help.
 
-    What no change of operands brings to a kernel is meant to be NumPy's: transforms, factorisations
-    of large matrices, functions of the user's.
+    What no change of operands brings to a kernel is meant to be NumPy's: factorisations of large
+    matrices, functions of the user's.
     """
     steps, found = task.lowered.steps, dict[str, list[Node]]()
     for step in by_numpy:

@@ -306,6 +306,7 @@ GENERATORS: Final = (
     "engine/cpu/kernels/sorting",
     "engine/cpu/products",
     "engine/cpu/threads",
+    "engine/cpu/transforms",
     "engine/llvm",
     "engine/llvm/ir",
     "engine/llvm/runtime",
