@@ -178,7 +178,8 @@ def _evaluated(
                 given = [values[i] for i in node.inputs]
                 value = compute(node, given, draw)
                 if noise is not None and not isinstance(node.op, Draw) and not node.op.facts().view:
-                    value = _rounded(value, _sizes(node, given), given, noise)
+                    unit = _carelessness(node, given)
+                    value = _rounded(value, _sizes(node, given), given, noise, unit)
                     if isinstance(node.op, PRODUCTS) and node.dtype.kind == "c":
                         value = _other_infinities(value, given, noise)
             values[node] = value if node.parts else np.array(value, order="C")
@@ -196,20 +197,31 @@ def _sizes(node: Node, given: Sequence[Any]) -> Any:
         return None
 
 
+def _carelessness(node: Node, given: Sequence[Any]) -> float:
+    """How many times a unit is what adding terms one by one may be off: it grows as their root."""
+    arrays = [x for x in given if isinstance(x, np.ndarray)]
+    terms = max([x.size for x in arrays], default=1) / max(int(np.prod(node.shape)), 1)
+    if isinstance(node.op, PRODUCTS):
+        terms = max([terms, *[n for x in arrays for n in x.shape]])
+    return max(1.0, terms**0.5 / 8)
+
+
 def _without_signs(x: Any) -> Any:
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
         return x
     return np.where(np.isfinite(x), np.abs(x), 0).astype(x.dtype)
 
 
-def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Generator) -> Any:
-    """A value as another order of additions might have rounded it."""
+def _rounded(
+    value: Any, whole: Any, given: Sequence[Any], noise: np.random.Generator, times: float
+) -> Any:
+    """A value as another order of additions might have rounded it, by so many units."""
     if isinstance(value, tuple):
-        return tuple([_rounded(v, None, given, noise) for v in value])
+        return tuple([_rounded(v, None, given, noise, times) for v in value])
     if value.dtype.kind not in "fc" or not value.size:
         return value
     dtype = value.dtype
-    unit = float(np.finfo(dtype).eps)
+    unit = times * float(np.finfo(dtype).eps)
     sizes = [float(np.max(a)) for x in given if not isinstance(x, tuple)
              if (a := np.abs(x[np.isfinite(x)])).size]  # fmt: skip
     if value.dtype.kind == "f":  # the sign of NaN says nothing
