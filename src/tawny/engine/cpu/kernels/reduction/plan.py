@@ -198,7 +198,7 @@ def _walk(
         """How few arrays are gathered, and how many have neighbours side by side along an axis."""
         dense = [m[axis] == n for m, n in zip(moves, items, strict=True)]
         gathered = [
-            n not in counters and not dense[n] and all(moves[n]) for n, read in enumerate(reads)
+            n not in counters and not dense[n] and all(moves[n]) for n in range(len(reads))
         ]
         return -sum(gathered), sum(dense) - sum([dense[n] for n in counters]), axis
 
