@@ -197,9 +197,7 @@ def _walk(
     def density(axis: int) -> tuple[int, int, int]:
         """How few arrays are gathered, and how many have neighbours side by side along an axis."""
         dense = [m[axis] == n for m, n in zip(moves, items, strict=True)]
-        gathered = [
-            n not in counters and not dense[n] and all(moves[n]) for n in range(len(reads))
-        ]
+        gathered = [n not in counters and not dense[n] and all(moves[n]) for n in range(len(reads))]
         return -sum(gathered), sum(dense) - sum([dense[n] for n in counters]), axis
 
     lane = max(range(rank), key=density) if rank else None
