@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -217,6 +217,15 @@ class Engine(Protocol):
         ...
 
     @property
+    def precisions(self) -> Collection[str]:
+        """Of `PRECISIONS`, what it can compute products of float32 in."""
+        ...
+
+    def in_precision(self, precision: str) -> Engine:
+        """The engine that computes products of float32 in one of its `precisions`."""
+        ...
+
+    @property
     def min_group_size(self) -> int:
         """The fewest elements for which a group without a reduction is worth a kernel."""
         ...
@@ -301,6 +310,9 @@ HOMES: Final = {
 """The module of each engine, which is loaded when a program first asks for it and has `ENGINE`."""
 
 
+PRECISIONS: Final = ("tf32", "bfloat16")
+"""What products of float32 may be computed in: their operands are rounded, sums are float32."""
+
 NUMBERED: Final = ("cuda", "opencl")
 """Engines that may have several devices."""
 
@@ -315,3 +327,19 @@ def engine_named(name: str) -> Engine:
         home = importlib.import_module(HOMES[kind])
         ENGINES[name] = home.engine_on(int(number)) if colon else home.ENGINE
     return ENGINES[name]
+
+
+def engine_in(name: str, precision: str | None) -> Engine:
+    """The engine called `name`, with products of float32 in `precision`; None rounds nothing."""
+    engine = engine_named(name)
+    if precision is None:
+        return engine
+    if precision not in PRECISIONS:
+        accepted = ", ".join(map(repr, (None, *PRECISIONS)))
+        raise value_error("compile", f"precision is {precision!r}; accepted: {accepted}")
+    if precision not in engine.precisions:
+        own = ", ".join(map(repr, (None, *engine.precisions)))
+        raise value_error(
+            "compile", f"engine {name!r} does not know precision={precision!r}; accepted: {own}"
+        )
+    return engine.in_precision(precision)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import final, get_args
 
 from tawny.engine.lowering import is_leaf
-from tawny.engine.protocol import Executable, StalePlanError, Task, engine_named
+from tawny.engine.protocol import Executable, StalePlanError, Task, engine_in
 from tawny.errors import value_error
 from tawny.graph.expansion import ExpandedGroups, expand_groups
 from tawny.graph.incremental import Dependence, nodes_to_compute
@@ -51,8 +51,9 @@ class Compilation(Unique):
         optimise: Optimise | None,
         threads: int | None = None,
         plan: Planning = "default",
+        precision: str | None = None,
     ) -> None:
-        self._engine = engine_named(engine)
+        self._engine = engine_in(engine, precision)
         self.engine = engine
         self._threads = self._engine.threads(threads)
         self._user_results = tuple(results)
@@ -65,7 +66,8 @@ class Compilation(Unique):
             raise value_error("compile", "plan='seed' is the report's, which has no budgets")
         self._request = CompileRequest(
             *(tuple(variables), tuple(targets), self._user_results, self._engine, self._threads),
-            *(budget, often, incremental, optimise, plan),
+            *(budget, often, incremental, optimise),
+            *(plan, precision),
         )
         self.run_sets: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
         """What `run_set` gave."""

@@ -185,6 +185,7 @@ class Graph(Unique):
         plan: Planning = "default",
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
+        precision: str | None = None,
     ) -> Program:
         """Optimise, plan and allocate: a program that runs this graph again and again.
 
@@ -204,6 +205,8 @@ class Graph(Unique):
         - `plan`: how to plan: `"default"`; `"hard"`, which takes up to a minute to come nearer the
           lower bound; or `"seed"`, the report's Algorithm 1.
         - `disable`, `enable`: rules of the optimiser, or classes of them, as for `tw.optimise`.
+        - `precision`: what products of float32 are computed in, where the engine can: `"tf32"` or
+          `"bfloat16"` round their operands to that, and add up in float32; None rounds nothing.
 
         Gives a `Program`.  Raises `tw.MemoryBudgetError` where no plan fits in the budget; it says
         what the least is.
@@ -215,7 +218,7 @@ class Graph(Unique):
         """
         check_untraced(self.results, "compile")
         given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
-        options = self._options("compile", *given, disable, enable)
+        options = self._options("compile", *given, disable, enable, precision)
         start = perf_counter()
         with pause_gc():
             engine_named(engine).warm_up()
@@ -251,11 +254,12 @@ class Graph(Unique):
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
         threads: int | None = None,
+        precision: str | None = None,
     ) -> Plan:
         """The plan `compile` would follow, without allocating or compiling anything.
 
         - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
-          `disable`, `enable`, `threads`: as for `compile`.
+          `disable`, `enable`, `threads`, `precision`: as for `compile`.
 
         Gives a `Plan`.  Raises `tw.MemoryBudgetError` where none fits in the budget.
 
@@ -264,7 +268,7 @@ class Graph(Unique):
             plan.peak_bytes                               # -> 8000000
         """
         given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
-        options = self._options("plan", *given, disable, enable)
+        options = self._options("plan", *given, disable, enable, precision)
         with pause_gc():
             return self._compile(options).plan
 
@@ -280,11 +284,12 @@ class Graph(Unique):
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
         threads: int | None = None,
+        precision: str | None = None,
     ) -> Estimate:
         """What a run would take: predicted time, operations and bytes of every step.
 
         - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
-          `disable`, `enable`, `threads`: as for `compile`.
+          `disable`, `enable`, `threads`, `precision`: as for `compile`.
 
         Gives an `Estimate` with `seconds`, `operations`, `bytes` and `rows`, printed as a table.
         Nothing of the graph is run; what the machine does at best is measured the first time.
@@ -295,7 +300,8 @@ class Graph(Unique):
         """
         made = self.plan(
             *(memory, often, optimise, assume_finite, incremental),
-            *(engine, plan, disable, enable, threads),
+            *(engine, plan, disable, enable),
+            *(threads, precision),
         )
         return estimation.estimate_plan(made, self.name or "graph")
 
@@ -311,11 +317,12 @@ class Graph(Unique):
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
         threads: int | None = None,
+        precision: str | None = None,
     ) -> Stages:
         """The stages that `compile` would go through, but for making code and allocating memory.
 
         - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
-          `disable`, `enable`, `threads`: as for `compile`.
+          `disable`, `enable`, `threads`, `precision`: as for `compile`.
 
         Gives a sequence of stages with `name`, `nodes`, `bytes` and `seconds`, printed as a table.
         Raises `tw.MemoryBudgetError` where no plan fits in the budget.
@@ -325,7 +332,7 @@ class Graph(Unique):
             stages[-1].bytes                              # -> 8000000
         """
         given = engine, memory, often, optimise, assume_finite, incremental, threads, plan
-        options = self._options("explain", *given, disable, enable)
+        options = self._options("explain", *given, disable, enable, precision)
         with pause_gc():
             return self._compile(options).stages
 
@@ -342,6 +349,7 @@ class Graph(Unique):
         plan: Planning,
         disable: Iterable[str],
         enable: Iterable[str],
+        precision: str | None,
     ) -> CompileOptions:
         """The options of a call of `op`."""
         _check_threads(op, threads)
@@ -349,7 +357,7 @@ class Graph(Unique):
         watched = tuple([self.names[self.variable(x, "often")] for x in _as_list(often)])
         return CompileOptions(
             *(engine, memory, watched, optimise, assume_finite, incremental, threads, plan),
-            *(_names(disable), _names(enable)),
+            *(_names(disable), _names(enable), precision),
         )
 
     def _compile(self, options: CompileOptions) -> Compilation:
@@ -377,6 +385,7 @@ class Graph(Unique):
             optimise=run if options.optimise else None,
             threads=options.threads,
             plan=options.plan,
+            precision=options.precision,
         )
 
     def save(self, path: str | Path) -> None:

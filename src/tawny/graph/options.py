@@ -21,3 +21,4 @@ class CompileOptions(NamedTuple):
     plan: Planning = "default"
     disable: tuple[str, ...] = ()
     enable: tuple[str, ...] = ()
+    precision: str | None = None

@@ -81,6 +81,8 @@ class CompileRequest:
     incremental: bool
     optimise: Optimise | None
     planning: Planning
+    precision: str | None = None
+    """What products of float32 are computed in, if not that."""
 
 
 @final

@@ -18,6 +18,7 @@ OPTIONS: Final = (
     "memory",
     "optimise",
     "plan",
+    "precision",
     "threads",
 )
 """The options of `Graph.compile` that a user may give."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Final
@@ -111,6 +111,7 @@ class CpuEngine:
     """Compiled kernels, and NumPy for nodes that have none."""
 
     machine = PROCESSOR
+    precisions: Collection[str] = ()
 
     @property
     def compiles_groups(self) -> bool:
@@ -121,6 +122,11 @@ class CpuEngine:
     def multiplies_bytes(self) -> bool:
         """Wherever kernels are compiled, so that plans are the same on all processors."""
         return _compiles()
+
+    def in_precision(self, precision: str) -> CpuEngine:
+        """Itself: what is rounded is said by the graph."""
+        del precision
+        return self
 
     @property
     def min_group_size(self) -> int:

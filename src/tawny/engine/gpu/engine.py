@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from tawny.engine.gpu import products as products
@@ -34,6 +34,7 @@ class GpuEngine:
     min_group_size = 0
     multiplies_bytes = False
     machine = GPU
+    precisions: Collection[str] = ()
 
     def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:
         self.name, self._open_device = name, open_device
@@ -42,6 +43,11 @@ class GpuEngine:
     def driver(self) -> DeviceDriver:
         """The device, which is opened when a program first asks for it."""
         return self._open_device()
+
+    def in_precision(self, precision: str) -> GpuEngine:
+        """Itself: what is rounded is said by the graph."""
+        del precision
+        return self
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Never: products are whole."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -142,6 +142,12 @@ class ReferenceEngine:
     min_group_size = 0
     multiplies_bytes = False
     machine = PROCESSOR
+    precisions: Collection[str] = ()
+
+    def in_precision(self, precision: str) -> ReferenceEngine:
+        """Itself: what is rounded is said by the graph."""
+        del precision
+        return self
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Never: products are whole in NumPy."""

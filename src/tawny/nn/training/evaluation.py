@@ -14,7 +14,7 @@ from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.module import Module, check_module
 from tawny.nn.training.data import Batch, BatchSource, as_batch, as_source, take_rows
-from tawny.nn.training.programs import CachedPrograms, Programs
+from tawny.nn.training.programs import CachedPrograms, ProgramOptions, Programs
 from tawny.nn.training.step import Loss, TrainingState, check_loss, one_number
 from tawny.node import Value
 from tawny.optim.batches import Mini
@@ -78,8 +78,7 @@ def shared_evaluator(
     model: Module,
     measures: Metrics,
     training_state: TrainingState,
-    engine: str,
-    memory: str | int | None,
+    options: ProgramOptions,
 ) -> Evaluator:
     """An evaluator of parameters that lie in memory shared with a training step."""
     shared = TrainingState(training_state.parameters, training_state.state, {})
@@ -91,7 +90,7 @@ def shared_evaluator(
         outputs = _measure_all(measures, prediction, batch.target)
         return Graph(inputs, outputs, name="evaluation", unused="ignore")
 
-    return Evaluator(measures, Programs(build, shared.by_name(), engine, memory))
+    return Evaluator(measures, Programs(build, shared.by_name(), options))
 
 
 def _measure_all(measures: Metrics, prediction: Any, target: Any) -> tuple[Array, ...]:
@@ -124,6 +123,7 @@ def evaluate(
     batch: int = 100,
     engine: str = "cpu",
     memory: str | int | None = None,
+    precision: str | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of a model on data, as means over all rows.
 
@@ -132,7 +132,7 @@ def evaluate(
     - `data`: `(x, y)`, or an iterable of batches, as for `nn.train`.
     - `metrics`: further such functions by name; means over batches are weighed by their rows.
     - `batch`: how many rows are computed at a time.
-    - `engine`: as for `Graph.compile`.
+    - `engine`, `precision`: as for `Graph.compile`.
     - `memory`: a budget for what a batch computes, `"2GB"` or bytes; None sets no limit.
 
     Gives a dict of numbers by name, with the loss under `"loss"`.
@@ -151,7 +151,8 @@ def evaluate(
         return Graph(batch.arrays, outputs, name="evaluation", unused="ignore")
 
     purpose = tuple((name, id(measure)) for name, measure in table.items())
-    return Evaluator(table, CachedPrograms(model, purpose, build, engine, memory)).measure(batches)
+    programs = CachedPrograms(model, purpose, build, ProgramOptions(engine, memory, precision))
+    return Evaluator(table, programs).measure(batches)
 
 
 @explain_bad_calls
@@ -161,13 +162,14 @@ def predict(
     batch: int = 100,
     engine: str = "cpu",
     memory: str | int | None = None,
+    precision: str | None = None,
 ) -> Any:
     """What the model gives for any number of rows, computed some rows at a time.
 
     - `model`: an `nn.Module`, which computes in inference mode.
     - `inputs`: an array for each argument of the model; their first axis counts the samples.
     - `batch`: how many rows are computed at a time.
-    - `engine`: as for `Graph.compile`.
+    - `engine`, `precision`: as for `Graph.compile`.
     - `memory`: a budget for what a batch computes, `"2GB"` or bytes; None sets no limit.
 
     Gives a NumPy array, or a structure of them as the model gives it.  Programs are kept with the
@@ -186,7 +188,7 @@ def predict(
     def build(batch: Batch) -> Graph:
         return Graph(leaves(batch.inputs), model(*batch.inputs), unused="ignore")
 
-    programs = CachedPrograms(model, "predict", build, engine, memory)
+    programs = CachedPrograms(model, "predict", build, ProgramOptions(engine, memory, precision))
     parts: list[Any] = []
     for first in range(0, data.rows, size):
         some = data._replace(inputs=take_rows(data.inputs, slice(first, first + size)))

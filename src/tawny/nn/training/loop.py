@@ -34,6 +34,7 @@ from tawny.nn.training.data import (
     nonfinite_arrays,
 )
 from tawny.nn.training.evaluation import Evaluator, Metrics, measure_table, shared_evaluator
+from tawny.nn.training.programs import ProgramOptions
 from tawny.nn.training.step import (
     Loss,
     Stepper,
@@ -74,6 +75,7 @@ def train(
     progress: bool | None = None,
     engine: str = "cpu",
     memory: str | int | None = None,
+    precision: str | None = None,
     profile: bool = False,
 ) -> History:
     """Train a model on data; it has the trained values at the end, however training ends.
@@ -96,7 +98,7 @@ def train(
       `stopping` had said to end, it makes no further step.
     - `callbacks`: functions that are called with what is going on after each step and epoch.
     - `progress`: whether to show a bar; None shows it on terminals.
-    - `engine`: as for `Graph.compile`.
+    - `engine`, `precision`: as for `Graph.compile`.
     - `memory`: a budget for what a step computes, `"2GB"` or bytes; None sets no limit.
     - `profile`: whether to time every operation of every step; `history.profile` then has that,
       with what data, validation and callbacks took, and `.show()` draws it.
@@ -119,11 +121,12 @@ def train(
     cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
     number = _seed(seed, "nn.train")
     source = _source(data, batch, cut, number)
-    stepper = Stepper(model, loss, rule, number, engine, memory)
+    options = ProgramOptions(engine, memory, precision)
+    stepper = Stepper(model, loss, rule, number, options)
     evaluation = None
     if validation is not None:
         table = measure_table(loss, metrics, "nn.train")
-        evaluator = shared_evaluator(model, table, stepper.shared_state, engine, memory)
+        evaluator = shared_evaluator(model, table, stepper.shared_state, options)
         held_out = as_source(validation, _validation_batches(cut), 0, "nn.train: validation")
         evaluation = evaluator, held_out
     training = TrainingRun(

@@ -32,6 +32,14 @@ class BatchProgram(NamedTuple):
     """What the arrays of the target, by number, must be."""
 
 
+class ProgramOptions(NamedTuple):
+    """The options of `Graph.compile` that programs over batches are made with."""
+
+    engine: str = "cpu"
+    memory: str | int | None = None
+    precision: str | None = None
+
+
 class Programs:
     """One program for each size of batch, all over the same memory."""
 
@@ -39,12 +47,11 @@ class Programs:
         self,
         build: Callable[[Batch], Graph],
         memory_of: Mapping[str, Value],
-        engine: str,
-        memory: str | int | None,
+        options: ProgramOptions,
     ) -> None:
         self._build = build
         self._memory_of = memory_of
-        self.options = engine, memory
+        self.options = options
         self._programs: dict[Hashable, BatchProgram] = {}
         self._checked: dict[tuple[int, TargetCheck], Value] = {}
 
@@ -80,8 +87,7 @@ class Programs:
 
     def compile_graph(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
         """The program of a graph that was built over these variables."""
-        engine, memory = self.options
-        return graph.compile(engine, memory=memory, incremental=False)
+        return graph.compile(**self.options._asdict(), incremental=False)
 
     def _build_program(self, batch: Batch) -> BatchProgram:
         variables = self.variables_for(batch)
@@ -168,10 +174,9 @@ class CachedPrograms(Programs):
         model: Module,
         purpose: Hashable,
         build: Callable[[Batch], Graph],
-        engine: str,
-        memory: str | int | None,
+        options: ProgramOptions,
     ) -> None:
-        super().__init__(build, {}, engine, memory)
+        super().__init__(build, {}, options)
         self._model, self._purpose = model, purpose
 
     def variables_for(self, batch: Batch) -> Batch:
@@ -182,8 +187,8 @@ class CachedPrograms(Programs):
         key = self._key(batch)
         cached = _look_up(self._model, key)
         if cached is None or cached.variables is not variables or not _is_same(cached.graph, graph):
-            engine, memory = self.options
-            cached = CachedProgram(graph.compile(engine, memory=memory), variables, graph)
+            program = graph.compile(**self.options._asdict())
+            cached = CachedProgram(program, variables, graph)
             _store(self._model, key, cached)
         return cached.program
 

@@ -20,7 +20,7 @@ from tawny.graph.graph import Graph
 from tawny.nn.module import Module
 from tawny.nn.parameters import Declaration
 from tawny.nn.training.data import Batch
-from tawny.nn.training.programs import Programs
+from tawny.nn.training.programs import ProgramOptions, Programs
 from tawny.ops.movement import zeros_node
 from tawny.ops.random import local_seed
 from tawny.optim.composition import Steps
@@ -128,17 +128,16 @@ class Stepper:
         loss: Loss,
         optimiser: Steps,
         seed: int,
-        engine: str,
-        memory: str | int | None,
+        options: ProgramOptions,
     ) -> None:
-        self.shared_state = in_memory_of(engine_named(engine), initial_state(model, optimiser))
+        engine = engine_named(options.engine)
+        self.shared_state = in_memory_of(engine, initial_state(model, optimiser))
         """The values in the engine's memory, where all programs find them."""
         variables = self.shared_state.variables()
         self.programs = Programs(
             lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
             self.shared_state.by_name(),
-            engine,
-            memory,
+            options,
         )
 
     @property
