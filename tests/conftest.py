@@ -2,9 +2,11 @@
 
 import gc
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from engines import ENGINES
 from grouping_engine import NAME, grouping_engine
 
 __all__ = ["client", "shared_cluster"]
+
+# Last, since a benchmark is called as the package that it measures: `distributed`.
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 
 @pytest.fixture(scope="module", params=ENGINES)

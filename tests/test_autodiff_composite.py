@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import math
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gradients
 import tawny as tw
 import tawny.numpy as tnp
 import test_autodiff_indexing
@@ -21,10 +20,6 @@ from gradient_cases import Row, Samples, check, check_single
 from tawny.array import wrap
 from tawny.methods import PUBLIC_FUNCTIONS
 from tawny.node import Variable, toposort
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-import gradients
 
 SAMPLES = Samples(4)
 apart, complex_, positive, real = SAMPLES.apart, SAMPLES.complex, SAMPLES.positive, SAMPLES.real

@@ -17,20 +17,9 @@ from tawny.graph.profile import roof
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
 def smallest() -> list[Any]:
     """The first size of each family, of those that are small."""
-    import sys
-
-    sys.path.insert(0, str(FOLDER))
-    try:
-        chapters = importlib.import_module("workloads").CHAPTERS
-    finally:
-        sys.path.remove(str(FOLDER))
+    chapters = importlib.import_module("workloads").CHAPTERS
     found = [next(iter(family.workloads())) for chapter in chapters for family in chapter]
     return [one for one in found if one.case.size == "small"]
 

@@ -21,9 +21,8 @@ EXTRA = {re.split(r"[<>=]", peer)[0] for peer in PROJECT["optional-dependencies"
 
 
 @pytest.fixture
-def build(monkeypatch: pytest.MonkeyPatch) -> Any:
+def build() -> Any:
     """The benchmark of building, which compares with a library in another environment."""
-    monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module("build")
 
 
@@ -54,8 +53,6 @@ def test_bounds_are_judged_only_when_asked(
     options: list[str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow machine, or one with much to do, is told its figures by all of `make bench`."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.syspath_prepend(str(ROOT / "tests"))
     optimise, gradients = map(importlib.import_module, ("optimise", "gradients"))
     row = {"graph": "chain", "nodes": 1, "left": 1, "seconds": 9.0, "per_node": 9.0, "loop": 1.0}
     monkeypatch.setattr(optimise, "measure", lambda make, size: row)

@@ -34,6 +34,7 @@ from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.memory import POISON
 from tawny.node import Node, Part, Value, borrowed_constant, part, remake, toposort, variable
 from tawny.ops.delay import Delay
+from tawny.ops.fft import Transform
 
 ENGINE = "cpu"
 
@@ -115,7 +116,21 @@ def check_step(node: Node, operands: Sequence[Value], expected: Any) -> None:
         tol = 1e-12 if got.dtype.itemsize >= 8 and got.dtype != "complex64" else 1e-5
         if got.dtype == np.float16:
             tol = 1e-2
+        if isinstance(node.op, Transform):
+            got, want = finite_lines(node.op, operands[0], got, want)
         np.testing.assert_allclose(got, want, rtol=tol, atol=tol, err_msg=str(node))
+
+
+def finite_lines(op: Transform, x: Any, got: Any, want: Any) -> tuple[Any, Any]:
+    """Transforms of what is finite; a line of anything else is not finite where NumPy's is not.
+
+    Which of NaN and the infinities they hold is a matter of the order of additions.
+    """
+    is_finite = np.all(np.isfinite(x), axis=op.axes, keepdims=True)
+    spread, known = (np.all(np.isfinite(y), axis=op.axes, keepdims=True) for y in (got, want))
+    assert not np.any(spread & ~known)
+    is_finite = np.broadcast_to(is_finite, got.shape)
+    return got[is_finite], want[is_finite]
 
 
 # ----------------------------------------------------------------------- views
@@ -483,9 +498,9 @@ def test_the_engine_says_what_numpy_computes() -> None:
     engine = engine_named(ENGINE)
     joined = tnp.concat([x, x], axis=0)
     assert engine.describe([joined.node]) == "cpu: 1 of 1 steps compiled"
-    z = tw.var("z", shape=(4,), dtype="complex128")
-    nodes = [joined.node, tnp.fft.fft(z).node, tnp.fft.fft(z + 1).node]
-    assert engine.describe(nodes) == "cpu: 1 of 3 steps compiled; by NumPy: fft 2"
+    z = tw.var("z", shape=(4, 4))
+    nodes = [joined.node, tnp.linalg.svdvals(z).node, tnp.linalg.svdvals(z + 1).node]
+    assert engine.describe(nodes) == "cpu: 1 of 3 steps compiled; by NumPy: svdvals 2"
 
 
 def test_importing_tawny_loads_no_compiler() -> None:

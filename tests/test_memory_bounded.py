@@ -30,7 +30,7 @@ CLOSED = {
     "tawny.engine.opencl.engine_on": "devices",
     "tawny.eager._at": "functions",
     "tawny.engine.cpu.threads.pool._quota": "one file",
-    "tawny.op._castable_categories": "declarations",
+    "tawny.dtype_rules._castable_categories": "declarations",
     "tawny.ops.delay._without_effects": "declarations",
     "tawny.numpy.protocols._forms": "functions of NumPy",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from memory_checks import (
     runs_in_time,
     with_after,
 )
+from memory_data import graph
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import match
 from tawny.memory.ordering import lower_bound
@@ -40,9 +40,6 @@ from tawny.memory.ordering.portfolio import (
 from tawny.memory.placement.place import place
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import RESIDENT, Storage, schedule
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from memory_data import graph
 
 SEEDS = st.integers(0, 1 << 32)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_checks import assert_apart, check_layout, random_problem
+from memory_data import CAPACITY, graph, graph_names, trace, trace_names
 from tawny.memory.blocks import allocate_blocks
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal
@@ -29,9 +28,6 @@ from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import layout_of_blocks, plan, replan
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import Storage, schedule
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from memory_data import CAPACITY, graph, graph_names, trace, trace_names
 
 SEEDS = st.integers(0, 1 << 32)
 NETWORKS = [name for name in graph_names() if not name.startswith(("layered", "sp_", "tree"))]

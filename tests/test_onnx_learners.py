@@ -140,7 +140,10 @@ def test_trees_that_give_numbers(aggregate: str, mode: str) -> None:
         aggregate_function=aggregate,
         **trees("target", columns, mode=mode),
     )
-    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
+    # ONNX Runtime leaves the base value out where no leaf speaks of a target; the standard does not.
+    untold = theirs[0] == 0
+    np.testing.assert_array_equal(ours[0][untold], 0.5)
+    np.testing.assert_allclose(ours[0][~untold], theirs[0][~untold], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])

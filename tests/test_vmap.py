@@ -27,7 +27,9 @@ W = RNG.uniform(-1, 1, 3)
 NODES = node_cases()
 
 WITHOUT_OPERANDS = {"arange", "constant", "eye", "variable"}
-MADE_BY_FUSION = {"bands", "fused_convolution", "fused_matmul", "group", "product_group"}
+MADE_BY_FUSION = {
+    "bands", "convolution_bytes", "fused_convolution", "fused_matmul", "group", "matmul_bytes", "product_group",
+}  # fmt: skip
 TRIED_BELOW = {
     "argument", "part", "checkpoint", "custom_jvp", "custom_vjp", "implicit",
     "random_integers", "random_normal", "random_permutation", "random_uniform",

@@ -86,7 +86,7 @@ class _ArrayEntry(NamedTuple):
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """The arrays and the text of a file, all of it checked."""
-    with open_regular(path) as file, progress(f"reading {os.fspath(path)}"):
+    with open_regular(path) as file, progress(f"reading {os.path.basename(path)}"):
         return read_from(file, os.fstat(file.fileno()).st_size, os.fspath(path))
 
 

@@ -62,7 +62,7 @@ def load(path: Path) -> Graph:
         tw.Graph([x], np.sum(x)).save("sum.tawny")
         tw.load("sum.tawny")   # -> <Graph: inputs x; 1 outputs; 0 updates; 2 nodes>
     """
-    with progress(f"loading {os.fspath(path)}"):
+    with progress(f"loading {os.path.basename(path)}"):
         return _Loader(os.fspath(path), read(path)).graph()
 
 
