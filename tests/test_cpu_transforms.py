@@ -28,7 +28,7 @@ LARGE = bool(os.environ.get("TAWNY_LARGE_TESTS"))
 LENGTHS = [*range(1, 131), 180, 243, 256, 360, 509, 512, 1000, 1009, 1024, 1155, 2048, 4096]
 SOME = [*range(1, 35), 36, 46, 47, 60, 64, 97, 101, 120, 127, 128, *LENGTHS[130:]]
 TOLERANCE = {4: 3e-6, 8: 1e-14}
-"""Of differences, relative to the largest result; a convolution with a chirp has a few times that
+"""Of differences, relative to the largest result of a line; a convolution with a chirp has a few times that
 of direct sums."""
 
 
@@ -82,8 +82,8 @@ def check(op: Transform, x: np.ndarray, threads: int = 1) -> None:
     found, wanted = run(op, x, threads), expected(op, x)
     assert found.shape == wanted.shape
     item = found.dtype.itemsize // (2 if found.dtype.kind == "c" else 1)
-    away = np.abs(found - wanted).max()
-    assert away <= TOLERANCE[item] * max(np.abs(wanted).max(), 1e-30), (
+    away, largest = (np.abs(y).max(op.axes) for y in (found - wanted, wanted))
+    assert np.all(away <= TOLERANCE[item] * np.maximum(largest, 1e-30)), (
         op,
         x.shape,
         x.strides,
@@ -148,6 +148,23 @@ def test_cut_and_padded(kind: str) -> None:
                 continue
             real = kind in ("half", "whole")
             check(ops_of(n, axis)[kind], random(shape, "float64" if real else "complex64"))
+
+
+@pytest.mark.parametrize("kind", ops_of(1, 0))
+def test_lines_do_not_touch_each_other(kind: str) -> None:
+    """Small ones beside large ones, and beside what is not finite."""
+    for n in (2, 3, 5, 8, 15, 31, 64, 66, 97, 250, 509, 1024):
+        for shape, axis in (((37, n), 1), ((n, 37), 0), ((2, n, 37), 1)):
+            x = operand_of(kind, shape, axis, single=False)
+            lines = np.moveaxis(x, axis, -1)
+            lines *= 10.0 ** np.random.default_rng(n).integers(-60, 60, (*lines.shape[:-1], 1))
+            check(ops_of(n, axis)[kind], x)
+            lines[..., 1::5, n // 3] = np.array([np.nan, np.inf, -np.inf])[[0, 1, 2, 0, 1, 2, 0, 1]]
+            found = run(ops_of(n, axis)[kind], x)
+            is_finite = np.isfinite(lines).all(-1)
+            found = np.moveaxis(found, axis, -1)
+            assert np.isfinite(found[is_finite]).all()
+            assert not np.isfinite(found[~is_finite]).all(-1).any()
 
 
 @pytest.mark.parametrize("kind", ops_of(1, 0))

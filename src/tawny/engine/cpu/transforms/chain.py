@@ -51,8 +51,8 @@ class Chain:
     lanes: Lanes
     half: int
     """Bytes of half of the room."""
-    pair: int = 0
-    """Columns of the first run of a pair."""
+    between: int = 0
+    """Bytes from a row of real parts to that of the imaginary ones, in the program's memory."""
     stages: list[StageCall] = field(default_factory=list[StageCall])
     _next: int = 0
 
@@ -113,7 +113,7 @@ class Chain:
             p_count=counts[0],
             q_count=counts[1],
             columns=columns,
-            pair=self.pair,
+            between=self.between,
             factors=0 if table is None else table,
             turn=bits(turn),
             scale_re=bits(scale.re),

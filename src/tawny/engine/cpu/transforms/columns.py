@@ -10,11 +10,17 @@ from tawny.engine.cpu.transforms.driver import TileAxis, TileLoop
 from tawny.engine.cpu.transforms.gathers import GATHER, gather_library
 from tawny.engine.cpu.transforms.lengths import CALL, passes_of
 from tawny.engine.cpu.transforms.lines import AxisTransforms, TransformKind
-from tawny.engine.cpu.transforms.pairs import PAIR, pair_library, unpair_library
 from tawny.engine.cpu.transforms.passes import ColumnForm, Factors
-from tawny.engine.cpu.transforms.roots import chirp, filter_of, number_table
+from tawny.engine.cpu.transforms.real_columns import (
+    SPECTRUM,
+    extend_rows_library,
+    tangle_rows_library,
+    untangle_rows_library,
+)
+from tawny.engine.cpu.transforms.roots import chirp, filter_of, number_table, spaced_factors
 from tawny.engine.cpu.transforms.stage import SOURCE, TARGET, bits
 from tawny.engine.cpu.transforms.turns import ROWS, rows_in_library, rows_out_library
+from tawny.engine.llvm.runtime.library import Library
 
 TILE_BYTES: Final = 2**14
 """Bytes of a tile: it stays in the first cache if the length is short (`benchmarks/fft.py`)."""
@@ -87,123 +93,54 @@ class _Columns:
 
     def __init__(self, lines: AxisTransforms) -> None:
         self.lines, self.lanes, self.tiling = lines, lines.lanes, tiling_of(lines)
-        self.passes = passes_of(lines.length)
-        self.paired = lines.kind is not TransformKind.COMPLEX
+        self.passes = passes_of(lines.complex_length)
+        self.real = lines.kind is not TransformKind.COMPLEX
         lanes, most = lines.lanes, self.tiling.step.size
-        rows = lanes.pad(max(self.passes.length, self._unpaired_rows()))
+        rows = lanes.pad(max(self.passes.length, self._rows()))
         column = rows * lanes.block
         blocks = max(TILE_BYTES // column, 1)
         if TileOrder.COLUMNS in (self.tiling.source, self.tiling.target):
             blocks = max(blocks, min(RUN_BYTES // column, RUN_BLOCKS))
-        self.blocks = min(blocks, lanes.blocks(-(-most // 2) if self.paired else most))
+        self.blocks = min(blocks, lanes.blocks(most))
         self.width = self.blocks * lanes.block
-        pair = self.blocks * lanes.count if self.paired else 0
-        self.per_tile = 2 * pair or self.blocks * lanes.count
-        self.chain = Chain(lanes, rows * self.width, pair)
+        self.per_tile = self.blocks * lanes.count
+        between = lines.axis[1 if lines.kind is TransformKind.REAL else 0]
+        self.chain = Chain(lanes, rows * self.width, between)
 
-    def _unpaired_rows(self) -> int:
-        """Rows that take as much memory as those of both halves of pairs."""
-        match self.lines.kind:
-            case TransformKind.COMPLEX:
-                return 0
-            case TransformKind.WHOLE:
-                return 2 * self.lines.length
-            case _:
-                return 2 * self.lines.half
+    def _rows(self) -> int:
+        """Rows of the transforms of real numbers, or of what is given of them."""
+        return self.lines.length if self.lines.kind is TransformKind.WHOLE else self.lines.half
 
     def load(self) -> RowLayout:
         """Bring the operand; where its rows are as a pass reads them, it stays where it is."""
-        lines, chain = self.lines, self.chain
-        if lines.kind is not TransformKind.REAL:
-            return self._bring(
-                ColumnForm.PAIRS if self.paired else ColumnForm.NUMBERS, lines.length
-            )
+        lines = self.lines
+        if lines.kind is TransformKind.COMPLEX:
+            return self._bring(ColumnForm.NUMBERS, lines.length, lines.given)
+        if lines.kind is TransformKind.REAL:
+            return self._bring_spectrum()
+        if not lines.is_even:
+            return self._bring(ColumnForm.REALS, lines.length, lines.given)
+        given = -(-min(lines.given, lines.length) // 2)
+        return self._bring(ColumnForm.HALVES, lines.complex_length, given)
+
+    def _bring_spectrum(self) -> RowLayout:
+        """The conjugates of complex transforms, from first halves of those of real numbers."""
+        lines, chain, scalar = self.lines, self.chain, self.lanes.scalar
         found = RowLayout(SOURCE, 0, lines.axis[0], ColumnForm.NUMBERS)
         if self.tiling.source is not TileOrder.COLUMNS:
-            found = self._bring(ColumnForm.NUMBERS, lines.half)
+            found = self._bring(ColumnForm.NUMBERS, lines.half, lines.given)
         target = chain.free_rows(self.width)
-        chain.add(
-            pair_library(self.lanes.scalar, found.form),
-            PAIR,
-            source=found.cell,
-            source_at=found.at,
-            source_row=found.nbytes,
-            target=target.cell,
-            target_at=target.at,
-            target_row=target.nbytes,
-            length=lines.length,
-            rows=lines.given,
-            pair=chain.pair,
-        )
+        library = tangle_rows_library if lines.is_even else extend_rows_library
+        self._add_spectrum(library(scalar, found.form), found, target)
         return target
 
-    def _bring(self, form: ColumnForm, length: int) -> RowLayout:
-        """Rows of the operand, and zeros up to a length."""
-        lines, lanes, chain, tiling = self.lines, self.lanes, self.chain, self.tiling
-        given = min(lines.given, length)
-        if tiling.source is TileOrder.COLUMNS:
-            limit = Limit(given * MANY, MANY) if given < length else None
-            return RowLayout(SOURCE, 0, lines.axis[0], form, limit)
-        turn = lines.turn
-        width = 2 * self.width if lines.kind is TransformKind.REAL else self.width
-        target = chain.free_rows(width)
-        places = {"target": target.cell, "target_at": target.at, "target_row": width}
-        if tiling.source is TileOrder.ROWS:
-            chain.add(
-                rows_in_library(lanes.scalar, form is ColumnForm.PAIRS),
-                ROWS,
-                source=SOURCE,
-                source_row=tiling.step.source,
-                **places,
-                columns=given,
-                pair=chain.pair,
-                turn=bits(turn),
-            )
-            group = lanes.count if form is ColumnForm.PAIRS else lanes.count // 2
-            chain.clear(target, -(-given // group) * group, length)
-        else:
-            chain.add(
-                gather_library(lanes.scalar, form),
-                GATHER,
-                source=SOURCE,
-                source_row=lines.axis[0],
-                source_column=tiling.step.source,
-                **places,
-                rows=given,
-                pair=chain.pair,
-                turn=bits(turn),
-            )
-            chain.clear(target, given, length)
-        return target
-
-    def store(self, source: RowLayout) -> None:
-        """Transform, and leave the result where it belongs."""
-        lines, tiling, chain = self.lines, self.tiling, self.chain
-        in_columns = tiling.target is TileOrder.COLUMNS
-        result = RowLayout(TARGET, 0, lines.axis[1], ColumnForm.NUMBERS)
-        match lines.kind:
-            case TransformKind.COMPLEX:
-                found = self._transform(source, result if in_columns else None)
-                if not in_columns:
-                    self._leave_rows(found, lines.length, lines.result_scale)
-            case TransformKind.REAL:
-                pairs = result._replace(form=ColumnForm.PAIRS)
-                found = self._transform(source, pairs if in_columns else None)
-                if not in_columns:
-                    self._leave_rows(found, lines.length, lines.result_scale, paired=True)
-            case TransformKind.HALF | TransformKind.WHOLE:
-                found = self._transform(source, None)
-                target = result if in_columns else chain.free_rows(2 * self.width)
-                self._unpair(found, target)
-                if not in_columns:
-                    count = lines.length if lines.kind is TransformKind.WHOLE else lines.half
-                    self._leave_rows(target, count, UNSCALED)
-
-    def _unpair(self, source: RowLayout, target: RowLayout) -> None:
+    def _add_spectrum(
+        self, library: Library, source: RowLayout, target: RowLayout, scale: Scale = UNSCALED
+    ) -> None:
         lines = self.lines
         self.chain.add(
-            unpair_library(self.lanes.scalar, target.form, lines.kind is TransformKind.WHOLE),
-            PAIR,
+            library,
+            SPECTRUM,
             source=source.cell,
             source_at=source.at,
             source_row=source.nbytes,
@@ -211,16 +148,105 @@ class _Columns:
             target_at=target.at,
             target_row=target.nbytes,
             length=lines.length,
-            pair=self.chain.pair,
-            scale_re=bits(lines.scale / 2),
-            scale_im=bits(lines.scale * lines.sign / 2),
+            rows=lines.given,
+            factors=spaced_factors(lines.length, lines.length // 4 + 1, 1, 0, self.lanes),
+            scale_re=bits(scale.re),
+            scale_im=bits(scale.im),
         )
 
-    def _leave_rows(
-        self, source: RowLayout, columns: int, scale: Scale, *, paired: bool = False
-    ) -> None:
+    def _bring(self, form: ColumnForm, length: int, given: int) -> RowLayout:
+        """As many rows of the operand, and zeros up to a length."""
+        lines, tiling, chain = self.lines, self.tiling, self.chain
+        given = min(given, length)
+        halved = form is ColumnForm.HALVES
+        if tiling.source is TileOrder.COLUMNS:
+            limit = Limit(given * MANY, MANY) if given < length else None
+            if halved and lines.given < lines.length:
+                limit = Limit(lines.given * MANY, 2 * MANY)
+            return RowLayout(SOURCE, 0, lines.axis[0] * (2 if halved else 1), form, limit)
+        target = chain.free_rows(self.width)
+        if tiling.source is TileOrder.ROWS and not (halved and lines.given < 2 * given):
+            group = self._bring_rows(form, given, target)
+            chain.clear(target, -(-given // group) * group, length)
+        else:
+            self._gather(form, given, target)
+            chain.clear(target, given, length)
+        return target
+
+    def _bring_rows(self, form: ColumnForm, given: int, target: RowLayout) -> int:
+        """Neighbours in memory; how many rows are brought at a time.
+
+        Those of halves are the parts of one number after the other.
+        """
+        lanes, real = self.lanes, form is ColumnForm.REALS
         self.chain.add(
-            rows_out_library(self.lanes.scalar, paired, rotated=False),
+            rows_in_library(lanes.scalar, form if real else ColumnForm.NUMBERS),
+            ROWS,
+            source=SOURCE,
+            source_row=self.tiling.step.source,
+            target=target.cell,
+            target_at=target.at,
+            target_row=target.nbytes,
+            columns=given,
+            turn=bits(self.lines.turn),
+        )
+        return lanes.count if real else lanes.count // 2
+
+    def _gather(self, form: ColumnForm, given: int, target: RowLayout) -> None:
+        """Numbers that lie anyhow."""
+        lines = self.lines
+        self.chain.add(
+            gather_library(self.lanes.scalar, form),
+            GATHER,
+            source=SOURCE,
+            source_row=lines.axis[0] * (2 if form is ColumnForm.HALVES else 1),
+            source_column=self.tiling.step.source,
+            target=target.cell,
+            target_at=target.at,
+            target_row=target.nbytes,
+            rows=given,
+            given=lines.given,
+            between=lines.axis[0],
+            turn=bits(lines.turn),
+        )
+
+    def store(self, source: RowLayout) -> None:
+        """Transform, and leave the result where it belongs."""
+        lines = self.lines
+        if lines.is_even and lines.kind is not TransformKind.REAL:
+            self._untangle(self._transform(source, None))
+            return
+        form, count = ColumnForm.NUMBERS, lines.complex_length
+        if lines.kind is TransformKind.REAL:
+            form = ColumnForm.HALVES if lines.is_even else ColumnForm.REALS
+        elif lines.kind is TransformKind.HALF:
+            count = lines.half
+        if self.tiling.target is TileOrder.COLUMNS:
+            limit = Limit(count * MANY, MANY) if count < lines.complex_length else None
+            row = lines.axis[1] * (2 if form is ColumnForm.HALVES else 1)
+            self._transform(source, RowLayout(TARGET, 0, row, form, limit))
+        else:
+            self._leave_rows(form, self._transform(source, None), count, lines.result_scale)
+
+    def _untangle(self, source: RowLayout) -> None:
+        """Transforms of real numbers from those of half the length."""
+        lines, whole = self.lines, self.lines.kind is TransformKind.WHOLE
+        in_columns = self.tiling.target is TileOrder.COLUMNS
+        target = RowLayout(TARGET, 0, lines.axis[1], ColumnForm.NUMBERS)
+        if not in_columns:
+            target = self.chain.free_rows(self.width)
+        library = untangle_rows_library(self.lanes.scalar, target.form, whole)
+        scale = Scale(lines.scale / 2, lines.scale * lines.sign / 2)
+        self._add_spectrum(library, source, target, scale)
+        if not in_columns:
+            self._leave_rows(ColumnForm.NUMBERS, target, self._rows(), UNSCALED)
+
+    def _leave_rows(self, form: ColumnForm, source: RowLayout, columns: int, scale: Scale) -> None:
+        real = form is ColumnForm.REALS
+        self.chain.add(
+            rows_out_library(
+                self.lanes.scalar, form if real else ColumnForm.NUMBERS, rotated=False
+            ),
             ROWS,
             source=source.cell,
             source_at=source.at,
@@ -228,7 +254,6 @@ class _Columns:
             target=TARGET,
             target_row=self.tiling.step.target,
             columns=columns,
-            pair=self.chain.pair,
             scale_re=bits(scale.re),
             scale_im=bits(scale.im),
         )
@@ -238,7 +263,7 @@ class _Columns:
         lines, chain, passes = self.lines, self.chain, self.passes
         turn = lines.turn if source.cell == SOURCE else 1.0
         scale = lines.result_scale
-        if passes.length == lines.length:
+        if passes.length == lines.complex_length:
             return chain.add_passes(
                 passes.factors, source, target, self.blocks, turn=turn, scale=scale
             )
@@ -247,7 +272,8 @@ class _Columns:
     def _convolve(self, source: RowLayout, target: RowLayout | None, turn: float) -> RowLayout:
         """A convolution with the chirp, which is a product of longer transforms."""
         lines, lanes, chain, passes = self.lines, self.lanes, self.chain, self.passes
-        n, longer, columns = lines.length, passes.length, self.blocks * lanes.count
+        n, longer = lines.complex_length, passes.length
+        columns = self.blocks * lanes.count
         waves = number_table(chirp(n), lanes)
         first = chain.free_rows(self.width)
         outside = source.form is not ColumnForm.BLOCKS
@@ -290,8 +316,8 @@ class _Columns:
 ROWS_COST: Final = 12.0
 """Cycles in which a block is made of rows, and rows of a block."""
 
-PAIRS_COST: Final = 5.0
-"""Cycles in which pairs are made, or taken apart, for each block."""
+SPECTRUM_COST: Final = 8.0
+"""Cycles in which a row of a spectrum is made or taken apart, for each block."""
 
 FAR_COST: Final = 3.0
 """More cycles of a pass for each block, if a tile does not stay in the first cache."""
@@ -308,17 +334,18 @@ PAGE_COST: Final = 16.0
 
 def columns_cost(lines: AxisTransforms) -> float:
     """The estimated cycles of all transforms by columns, if they are rows in memory."""
-    passes, lanes = passes_of(lines.length), lines.lanes
-    rounds = 1 if passes.length == lines.length else 2
+    n, lanes = lines.complex_length, lines.lanes
+    passes = passes_of(n)
+    rounds = 1 if passes.length == n else 2
     cost = rounds * passes.cost
     if 2 * passes.length * lanes.block > NEAR_BYTES:
         cost += rounds * len(passes.factors) * FAR_COST
-    count, others = lines.count, ROWS_COST
-    if lines.kind is not TransformKind.COMPLEX:
-        count, others = -(-count // 2), others + PAIRS_COST
+    others = ROWS_COST
+    if lines.kind is TransformKind.REAL or lines.is_even:
+        others += SPECTRUM_COST
     if tiling_of(lines).step.source % PAGE == 0:
         others += PAGE_COST
     if rounds == 2:
-        others += 3 * PAIRS_COST
+        others += 3 * SPECTRUM_COST
     calls = CALL * (rounds * len(passes.factors) + 4)
-    return lanes.blocks(count) * (passes.length * cost + lines.length * others) + calls
+    return lanes.blocks(lines.count) * (passes.length * cost + n * others) + calls

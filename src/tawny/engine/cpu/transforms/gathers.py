@@ -21,33 +21,36 @@ GATHER: Final = Names(
         "target_at",
         "target_row",
         "rows",
-        "pair",
+        "given",
+        "between",
         "turn",
     )
 )
-"""Numbers of a gather: bytes from row to row and from column to column; columns of the first half
-of a pair; what imaginary parts are multiplied by."""
+"""Numbers of a gather: bytes from row to row and from column to column; of halves, how many rows
+are given of real numbers, and the bytes between two of them; what imaginary parts are multiplied
+by."""
 
 
 @lazy_library
 def gather_library(module: Module, scalar: Type, form: ColumnForm) -> None:
-    """Numbers, reals or pairs that lie anyhow, as blocks."""
+    """Numbers, reals or halves that lie anyhow, as blocks."""
     with module.function(SYMBOL, STAGE) as f:
         given, lanes = StageNumbers(f, GATHER), Lanes.of(scalar)
         source, target = given.place("source"), given.place("target")
         row_step, column_step = given["source_row"], given["source_column"]
-        count, pair, turn = given.cell(COUNT), given["pair"], given.real("turn", scalar)
-        columns = f.minimum(count, pair) if form is ColumnForm.PAIRS else count
+        columns, turn = given.cell(COUNT), given.real("turn", scalar)
+        reals, between, zero = given["given"], given["between"], f.constant(scalar, 0)
 
-        def imaginary(place: Value, column: Value) -> Value:
+        def imaginary(place: Value, row: Value) -> Value:
             match form:
                 case ColumnForm.NUMBERS:
                     return f.load(scalar, f.element(place, 1, scalar)) * turn
-                case ColumnForm.PAIRS:
-                    other = f.minimum(column + pair, count - 1)
-                    return f.load(scalar, f.offset(place, (other - column) * column_step))
+                case ColumnForm.HALVES:
+                    is_given = row * 2 + 1 < reals
+                    number = f.load(scalar, f.offset(place, f.select(is_given, between, 0)))
+                    return f.select(is_given, number, zero)
                 case _:
-                    return f.constant(scalar, 0)
+                    return zero
 
         with f.loop(0, given["rows"]) as row, f.loop(0, columns) as column:
             shift = row.index * row_step + column.index * column_step
@@ -56,7 +59,7 @@ def gather_library(module: Module, scalar: Type, form: ColumnForm) -> None:
             lane = column.index.unsigned_rest(lanes.count)
             out = f.element(f.offset(target, row.index * given["target_row"] + block), lane, scalar)
             f.store(f.load(scalar, place), out)
-            f.store(imaginary(place, column.index), f.offset(out, lanes.nbytes))
+            f.store(imaginary(place, row.index), f.offset(out, lanes.nbytes))
 
 
 CLEAR: Final = Names(("target", "target_at", "vectors"))

@@ -78,7 +78,7 @@ def _columns_first(lines: AxisTransforms, n1: int, n2: int) -> TileLoop:
     )
     low_bits = (n.bit_length() + 1) // 2
     chain.add(
-        rows_out_library(lanes.scalar, paired=False, rotated=True),
+        rows_out_library(lanes.scalar, ColumnForm.NUMBERS, rotated=True),
         ROWS,
         source=found.cell,
         source_at=found.at,

@@ -36,8 +36,8 @@ class ColumnForm(enum.Enum):
     """Complex numbers as the program's memory has them."""
     REALS = 2
     """Real numbers: nothing is said of imaginary parts, which are zero when read."""
-    PAIRS = 3
-    """Two runs of real numbers, the real and the imaginary parts."""
+    HALVES = 3
+    """Two rows of real numbers, the real and the imaginary parts."""
 
 
 class Factors(enum.Enum):
@@ -83,7 +83,7 @@ PASS: Final = Names(
         "p_count",
         "q_count",
         "columns",
-        "pair",
+        "between",
         "factors",
         "turn",
         "scale_re",
@@ -91,9 +91,9 @@ PASS: Final = Names(
     )
 )
 """Numbers of a pass: bytes of a row, its elements and those of a tile as limits count them;
-`columns` is 0 where the frame says how many there are; `pair` is how many columns the first run of
-a pair has.  What is read is conjugated where `turn` is -1; what is written to the program's memory
-is scaled."""
+`columns` is 0 where the frame says how many there are; `between` is how many bytes from real parts
+to imaginary ones that are rows of their own.  What is read is conjugated where `turn` is -1; what
+is written to the program's memory is scaled."""
 
 
 @lazy_library
@@ -132,7 +132,8 @@ class _PassWriter:
         }
         columns = given["columns"]
         self.columns = f.select(columns.equals(0), given.cell(COUNT), columns)
-        self.p_count, self.q_count, self.pair = given["p_count"], given["q_count"], given["pair"]
+        self.p_count, self.q_count = given["p_count"], given["q_count"]
+        self.between = given["between"]
         self.factors = given.table("factors")
         self.turn, re, im = (
             f.splat(given.real(name, code.scalar), self.lanes.count)
@@ -143,8 +144,6 @@ class _PassWriter:
     def write(self) -> None:
         """Loops over butterflies."""
         f, code, q_count = self.f, self.code, self.q_count
-        paired = ColumnForm.PAIRS in (code.source, code.target)
-        columns = f.minimum(self.columns, self.pair) if paired else self.columns
         with f.loop(0, self.p_count) as p:
             factors = self._load_row_factors(p.index)
             with f.loop(0, q_count) as q:
@@ -152,7 +151,7 @@ class _PassWriter:
                 source = self._access("source", self.source, row, q_count * self.p_count)
                 row = q.index + q_count * p.index * code.radix
                 target = self._access("target", self.target, row, q_count)
-                self._write_columns(source, target, factors, columns)
+                self._write_columns(source, target, factors)
 
     def _access(self, name: str, base: Value, row: Value, step: Value) -> _ButterflyRows:
         nbytes = self.rows[name]
@@ -163,10 +162,9 @@ class _PassWriter:
         source: _ButterflyRows,
         target: _ButterflyRows,
         factors: list[ComplexVector],
-        columns: Value,
     ) -> None:
         """A loop over the blocks of a row: without masks where all columns are there."""
-        f, code, lanes = self.f, self.code, self.lanes
+        f, code, lanes, columns = self.f, self.code, self.lanes, self.columns
 
         def all_of(count: Value, *, masked: bool) -> list[Value]:
             with f.loop(0, count) as block:
@@ -177,12 +175,6 @@ class _PassWriter:
         forms = {code.source, code.target}
         if code.limited_source or code.limited_target:
             all_of(blocks, masked=True)
-        elif ColumnForm.PAIRS in forms:
-            f.either(
-                self.columns.equals(self.pair * 2) & columns.unsigned_rest(lanes.count).equals(0),
-                lambda: all_of(blocks, masked=False),
-                lambda: all_of(blocks, masked=True),
-            )
         elif forms == {ColumnForm.BLOCKS}:
             all_of(blocks, masked=False)
         else:
@@ -250,12 +242,14 @@ class _PassWriter:
                 mask = None if count is None else first_lanes(f, lanes, count)
                 re = load_vector(f, lanes, f.offset(place, block * lanes.nbytes), mask)
                 return ComplexVector(re, f.constant(lanes.vector, 0))
-            case ColumnForm.PAIRS:
-                masks = self._pair_masks(first, limit) if masked else (None, None)
+            case ColumnForm.HALVES:
+                masks = self._half_masks("source", first, limit) if masked else (None, None)
+                here = f.offset(place, block * lanes.nbytes)
+                places = here, f.offset(here, self.between)
                 return ComplexVector(
                     *[
-                        load_vector(f, lanes, f.element(place, run + first, code.scalar), mask)
-                        for run, mask in zip((self.pair.of(0), self.pair), masks, strict=True)
+                        load_vector(f, lanes, there, mask)
+                        for there, mask in zip(places, masks, strict=True)
                     ]
                 )
         return ComplexVector(number.re, number.im * self.turn)
@@ -279,11 +273,12 @@ class _PassWriter:
                 count = self._count(first, self.columns, limit) if masked else None
                 mask = None if count is None else first_lanes(f, lanes, count)
                 store_vector(f, number.re, f.offset(place, block * lanes.nbytes), mask)
-            case ColumnForm.PAIRS:
-                masks = self._pair_masks(first, limit) if masked else (None, None)
-                runs = self.pair.of(0), self.pair
-                for part, run, mask in zip(number, runs, masks, strict=True):
-                    store_vector(f, part, f.element(place, run + first, code.scalar), mask)
+            case ColumnForm.HALVES:
+                masks = self._half_masks("target", first, limit) if masked else (None, None)
+                here = f.offset(place, block * lanes.nbytes)
+                places = here, f.offset(here, self.between)
+                for part, there, mask in zip(number, places, masks, strict=True):
+                    store_vector(f, part, there, mask)
 
     def _count_left(self, name: str, access: _ButterflyRows, k: int, first: Value) -> Value:
         """How many elements are left, from a block's first on, up to the limit."""
@@ -298,12 +293,12 @@ class _PassWriter:
         count = columns - first
         return count if limit is None else self.f.minimum(count, limit)
 
-    def _pair_masks(self, first: Value, limit: Value | None) -> tuple[Value, Value]:
-        """Masks of a block of both runs."""
-        f, lanes = self.f, self.lanes
-        counts = self.pair, self.columns - self.pair
+    def _half_masks(self, name: str, first: Value, limit: Value | None) -> tuple[Value, Value]:
+        """Masks of a block of two rows, which a limit counts as one."""
+        unit, _ = self.limits[name]
+        limits = limit, None if limit is None else limit - unit.shifted_down(1)
         low, high = (
-            first_lanes(f, lanes, self._count(first, f.minimum(self.columns, count), limit))
-            for count in counts
+            first_lanes(self.f, self.lanes, self._count(first, self.columns, some))
+            for some in limits
         )
         return low, high

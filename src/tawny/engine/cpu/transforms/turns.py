@@ -18,6 +18,7 @@ from tawny.engine.cpu.transforms.lanes import (
     store_vector,
     transpose,
 )
+from tawny.engine.cpu.transforms.passes import ColumnForm
 from tawny.engine.cpu.transforms.stage import COUNT, STAGE, SYMBOL, TILE, StageNumbers
 from tawny.engine.llvm.ir.builder import I64, Function, Module, Type, Value
 from tawny.engine.llvm.runtime.library import lazy_library
@@ -70,7 +71,6 @@ ROWS: Final = Names(
         "target_at",
         "target_row",
         "columns",
-        "pair",
         "turn",
         "scale_re",
         "scale_im",
@@ -82,41 +82,38 @@ ROWS: Final = Names(
         "per_tile",
     )
 )
-"""Numbers of rows of the program's memory: bytes of a row there, and of blocks; its columns; how
-many rows the first half of a pair has.  The last are those of factors: see `_Rotation`."""
+"""Numbers of rows of the program's memory: bytes of a row there, and of blocks; its columns.  The
+last are those of factors: see `_Rotation`."""
 
 
 @lazy_library
-def rows_in_library(module: Module, scalar: Type, paired: bool) -> None:
-    """Rows as columns of blocks; rows of real numbers `paired`, as real and imaginary parts."""
+def rows_in_library(module: Module, scalar: Type, form: ColumnForm) -> None:
+    """Rows of complex numbers, or of real ones, as columns of blocks."""
     with module.function(SYMBOL, STAGE) as f:
         given, lanes = StageNumbers(f, ROWS), Lanes.of(scalar)
-        writer = _RowsIn(f, given, lanes, paired=paired)
+        writer = _RowsIn(f, given, lanes, real=form is ColumnForm.REALS)
         count = given.cell(COUNT)
-        rows = f.minimum(count, given["pair"]) if paired else count
-        with f.loop(0, rows, lanes.count) as i:
+        with f.loop(0, count, lanes.count) as i:
             target = f.offset(writer.target, i.index.unsigned_over(lanes.count) * lanes.block)
             writer.write(i.index, count - 1, target)
 
 
 class _RowsIn:
-    """Writes what brings as many rows as there are lanes, or pairs of rows."""
+    """Writes what brings as many rows as there are lanes."""
 
-    def __init__(self, f: Function, given: StageNumbers, lanes: Lanes, *, paired: bool) -> None:
-        self.f, self.lanes, self.paired = f, lanes, paired
-        self.step = lanes.count if paired else lanes.count // 2
+    def __init__(self, f: Function, given: StageNumbers, lanes: Lanes, *, real: bool) -> None:
+        self.f, self.lanes, self.real = f, lanes, real
+        self.step = lanes.count if real else lanes.count // 2
         self.source, self.target = given.place("source"), given.place("target")
         self.row, self.block_row = given["source_row"], given["target_row"]
-        self.columns, self.pair = given["columns"], given["pair"]
+        self.columns = given["columns"]
         self.turn = f.splat(given.real("turn", lanes.scalar), lanes.count)
 
     def write(self, first: Value, last: Value, target: Value) -> None:
         """Rows from the first on; where there are none, the last is taken once more."""
         f, lanes, step = self.f, self.lanes, self.step
         places = self._places(first, last)
-        if self.paired:
-            places += self._places(first + self.pair, last)
-        bring = self._bring_pairs if self.paired else self._bring_numbers
+        bring = self._bring_reals if self.real else self._bring_numbers
         whole, rest = self.columns.unsigned_over(step), self.columns.unsigned_rest(step)
         with f.loop(0, whole) as j:
             here = [f.offset(place, j.index * lanes.nbytes) for place in places]
@@ -141,34 +138,27 @@ class _RowsIn:
             turned = ComplexVector(number.re, number.im * self.turn)
             store_block(f, lanes, turned, f.offset(target, self.block_row * column))
 
-    def _bring_pairs(self, places: Sequence[Value], mask: Value | None, target: Value) -> None:
-        """Real numbers of two rows as real and imaginary parts."""
-        f, lanes, step = self.f, self.lanes, self.step
-        for part in range(2):
-            some = places[part * step : (part + 1) * step]
-            square = transpose(f, [load_vector(f, lanes, place, mask) for place in some])
-            for column, vector in enumerate(square):
-                f.store(vector, f.offset(target, self.block_row * column + part * lanes.nbytes))
+    def _bring_reals(self, places: Sequence[Value], mask: Value | None, target: Value) -> None:
+        """Real numbers, whose imaginary parts are zero."""
+        f, lanes = self.f, self.lanes
+        square = transpose(f, [load_vector(f, lanes, place, mask) for place in places])
+        for column, vector in enumerate(square):
+            number = ComplexVector(vector, f.constant(lanes.vector, 0))
+            store_block(f, lanes, number, f.offset(target, self.block_row * column))
 
 
 @lazy_library
-def rows_out_library(module: Module, scalar: Type, paired: bool, rotated: bool) -> None:
-    """Columns of blocks as rows; their real and imaginary parts as rows of their own if `paired`.
+def rows_out_library(module: Module, scalar: Type, form: ColumnForm, rotated: bool) -> None:
+    """Columns of blocks as rows of complex numbers, or of their real parts.
 
     Numbers are scaled or, if `rotated`, multiplied by the roots of unity of row times column.
     """
     with module.function(SYMBOL, STAGE) as f:
         given, lanes = StageNumbers(f, ROWS), Lanes.of(scalar)
-        writer = _RowsOut(f, given, lanes, rotated=rotated)
-        count, pair = given.cell(COUNT), given["pair"]
-        if not paired:
-            with f.loop(0, count, lanes.count) as i:
-                writer.write(i.index, count, parts=None)
-            return
-        first = f.minimum(count, pair)
-        with f.loop(0, first, lanes.count) as i:
-            writer.write(i.index, first, parts=(0, pair.of(0)))
-            writer.write(i.index, count, parts=(1, pair))
+        writer = _RowsOut(f, given, lanes, real=form is ColumnForm.REALS, rotated=rotated)
+        count = given.cell(COUNT)
+        with f.loop(0, count, lanes.count) as i:
+            writer.write(i.index, count)
 
 
 class _Rotation:
@@ -214,8 +204,10 @@ class _Rotation:
 class _RowsOut:
     """Writes what leaves as many rows as there are lanes."""
 
-    def __init__(self, f: Function, given: StageNumbers, lanes: Lanes, *, rotated: bool) -> None:
-        self.f, self.lanes = f, lanes
+    def __init__(
+        self, f: Function, given: StageNumbers, lanes: Lanes, *, real: bool, rotated: bool
+    ) -> None:
+        self.f, self.lanes, self.real = f, lanes, real
         self.source, self.target = given.place("source"), given.place("target")
         self.block_row, self.row = given["source_row"], given["target_row"]
         self.columns = given["columns"]
@@ -224,17 +216,13 @@ class _RowsOut:
         )
         self.rotation = _Rotation(f, given, lanes) if rotated else None
 
-    def write(self, first: Value, end: Value, parts: tuple[int, Value] | None) -> None:
-        """Rows from the first on, none from the end on.
-
-        Of a pair, the part that they are and how many rows are before its first.
-        """
+    def write(self, first: Value, end: Value) -> None:
+        """Rows from the first on, none from the end on."""
         f, lanes = self.f, self.lanes
-        step = lanes.count // 2 if parts is None else lanes.count
+        step = lanes.count if self.real else lanes.count // 2
         source = f.offset(self.source, first.unsigned_over(lanes.count) * lanes.block)
-        row = first if parts is None else first + parts[1]
-        target = f.offset(self.target, row * self.row)
-        left = end - row
+        target = f.offset(self.target, first * self.row)
+        left = end - first
         whole = self.columns.unsigned_over(step)
         rest = self.columns.unsigned_rest(step)
         power = f.constant(I64, 0)
@@ -244,12 +232,12 @@ class _RowsOut:
             """All columns of all rows, or of those that there are."""
             with f.loop(0, whole, carried=[power]) as j:
                 here = f.offset(source, j.index * self.block_row * step)
-                vectors = self._square(here, j.index * step, step, parts, j.carried[0], turn)
+                vectors = self._square(here, j.index * step, step, j.carried[0], turn)
                 self._leave(vectors, f.offset(target, j.index * lanes.nbytes), rows, None)
                 j.carry(self._advance(j.carried[0], turn, step))
             with f.when(rest > 0):
                 here = f.offset(source, whole * self.block_row * step)
-                vectors = self._square(here, whole * step, step, parts, j.carried[0], turn)
+                vectors = self._square(here, whole * step, step, j.carried[0], turn)
                 mask = first_lanes(f, lanes, rest * (lanes.count // step))
                 self._leave(vectors, f.offset(target, whole * lanes.nbytes), rows, mask)
             return []
@@ -268,7 +256,6 @@ class _RowsOut:
         source: Value,
         first: Value,
         step: int,
-        parts: tuple[int, Value] | None,
         power: Value,
         turn: Value,
     ) -> list[Value]:
@@ -283,8 +270,8 @@ class _RowsOut:
             else:
                 number = ComplexVector(number.re * self.scale.re, number.im * self.scale.im)
             numbers.append(number)
-        if parts is not None:
-            return transpose(f, [number[parts[0]] for number in numbers])
+        if self.real:
+            return transpose(f, [number.re for number in numbers])
         both = [alternate(f, number) for number in numbers]
         return [
             *transpose(f, [low for low, _ in both], 2),
