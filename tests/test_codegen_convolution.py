@@ -535,6 +535,17 @@ def test_channels_may_lie_apart(groups, strides):
     assert kernel_gradient(case, x, np.ascontiguousarray(gradient)) is not None
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int8, np.complex64])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 16, 37])
+def test_channels_may_be_planes(channels, dtype):
+    """Images as files have them: channel by channel, pixels side by side, in lines of any length."""
+    rng = np.random.default_rng(channels)
+    for wide, strides in ((9, 1), (35, 2)):
+        case = plain((2, 6, wide, channels), (3, 3, channels, 7), strides, 1)
+        planes = filled(rng, (2, channels, 6, wide + 3), dtype)[..., 3:].transpose(0, 2, 3, 1)
+        assert convolve(case, planes, filled(rng, case.kernel, dtype)) is not None
+
+
 @settings(max_examples=10, deadline=None)
 @given(cases())
 def test_lines_that_are_copied(case):

@@ -183,6 +183,24 @@ def test_two_products_the_later_takes_the_other() -> None:
     assert out.inputs == (x.node, w.node, second.node)
 
 
+@pytest.mark.parametrize(
+    ("product", "addend", "name"),
+    [
+        (lambda: v("x", 4, 3) @ v("w", 3, 6), lambda: v("y", 4, 2, 6)[:, 1], "fused_matmul"),
+        (lambda: v("x", 4, 3) @ v("w", 3, 6), lambda: v("y", 6, 4).T, "add"),
+        (lambda: v("x", 4, 3) @ v("w", 3, 1), lambda: v("y", 1, 4).T, "fused_matmul"),
+        (
+            lambda: tnp.conv2d(v("x", 1, 5, 5, 3), v("w", 3, 3, 3, 2)),
+            lambda: v("y", 1, 2, 3, 3).transpose(0, 2, 3, 1),
+            "add",
+        ),
+    ],
+)
+def test_an_addend_is_a_residual_where_it_lies_as_the_result_does(product, addend, name) -> None:
+    (out,), _ = fused(product() + addend())
+    assert out.name == name
+
+
 def test_a_product_does_not_wait_where_that_costs_memory() -> None:
     x = v("x", 8, 640)
     h = tnp.exp(x)  # large, and read by the product alone

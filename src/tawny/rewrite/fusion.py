@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from tawny.lazy import cached_property
-from tawny.node import Node, make, source_scope
+from tawny.node import Node, Part, make, source_scope
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import (
@@ -30,6 +30,7 @@ from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Transpose
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of, with_inputs
 from tawny.rewrite.lifetimes import Lifetimes, is_leaf
+from tawny.shape import contiguous_strides
 
 TRANSPOSE: Final = RuleInfo(
     "matmul_transpose",
@@ -79,6 +80,25 @@ def exchanges_last_axes(node: Node) -> bool:
     axes = node.op.axes
     rank = len(axes)
     return rank >= 2 and axes == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _lies_as_results(addend: Node, product: Op) -> bool:
+    """Whether an addend lies in memory so that a product can add it where its result goes.
+
+    Rows of matrices may lie apart, their elements and the pixels of images may not.
+    """
+    views, base = list[Node](), addend
+    while base.op.facts().view and not is_leaf(base) and not isinstance(base.op, Part):
+        views.append(base)
+        base = base.inputs[0]
+    steps = contiguous_strides(base.shape, 1)
+    for view in reversed(views):
+        found = view.op.view(view.inputs[0].shape, steps)
+        steps = contiguous_strides(view.shape, 1) if found is None else found.strides
+    whole = contiguous_strides(addend.shape, 1)
+    first = 0 if isinstance(product, (Convolution, FusedConvolution)) else len(steps) - 1
+    pairs = zip(addend.shape[first:], steps[first:], whole[first:], strict=True)
+    return all(size <= 1 or step == own for size, step, own in pairs)
 
 
 def _run(flow: Flow, context: Context) -> Flow:
@@ -222,7 +242,7 @@ class _Fusion:
                 continue
             if is_bias_shape(other.shape, node.shape) and not epilogue.bias:
                 rule, wider = BIAS, replace(epilogue, bias=True)
-            elif other.shape == node.shape:
+            elif other.shape == node.shape and _lies_as_results(self.made[other], source.op):
                 rule, wider = RESIDUAL, replace(epilogue, residual=True)
             else:
                 continue

@@ -110,7 +110,8 @@ def _is_dot(case: ProductCase) -> bool:
     """Elements along the depth are side by side in both matrices, and rows are few."""
     together = case.order is Order.COLUMNS and case.matrices.a_step == case.element.nbytes
     deep = case.matrices.depth >= DOT_DEPTH and case.matrices.columns >= DOT_COLUMNS
-    return together and 0 < case.matrices.rows <= (DOT_ROWS if deep else HEIGHT)
+    few = 0 < case.matrices.rows <= (DOT_ROWS if deep else HEIGHT)
+    return together and few and not case.element.bytewise
 
 
 def _is_packed(case: ProductCase) -> bool:

@@ -21,6 +21,7 @@ from tawny.engine.cpu.products.epilogue import TileEpilogue, without_scale
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.engine.cpu.products.group_gradient import group_gradient
 from tawny.engine.cpu.products.group_windows import group_product
+from tawny.engine.cpu.products.line_copies import PixelOrder, woven_channels
 from tawny.engine.cpu.products.lines import CopiedLines, Lines, copied_lines
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.packing import Order, order_of
@@ -122,6 +123,7 @@ def kernel_gradient_kernel(
         return kernel_of([product], operands, workers, shared=shared)
     if algorithm is GradientAlgorithm.LINES:
         found = found.along_lines()
+    order = PixelOrder.TOGETHER if found.line is None else found.line.order
     shared = workers > 1 and found.extent.is_shared
     blocking = cut(element, found.extent, workers if shared else 1)
     product = Product(
@@ -131,7 +133,7 @@ def kernel_gradient_kernel(
         Panels.DIRECT,
         Order.ROWS,
         found.stack,
-        Taps(len(found.axes), _KINDS[algorithm]),
+        Taps(len(found.axes), _KINDS[algorithm], order),
         found.numbers(),
     )
     return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
@@ -207,7 +209,10 @@ def _product(
         case ConvolutionAlgorithm.GROUPS:
             return group_product(*given, prepared=known or prepared)
         case ConvolutionAlgorithm.LINES:
-            seen, source = copied_lines(sweep, element.nbytes), Lines(len(sweep.axes))
+            seen = copied_lines(sweep, element.nbytes)
+            order = seen.line.order
+            woven = woven_channels(element, order, sweep.channels)
+            source = Lines(len(sweep.axes), order, woven)
         case ConvolutionAlgorithm.WINDOWS | ConvolutionAlgorithm.MATRICES:
             pass
     return _windows_product(element, epilogue, seen, source, workers, prepared=prepared)

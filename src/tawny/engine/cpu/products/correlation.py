@@ -15,7 +15,8 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products.blocking import Extent
-from tawny.engine.cpu.products.lines import LINE_NUMBERS, Line, copy_line
+from tawny.engine.cpu.products.line_copies import LINE_NUMBERS, PixelOrder, copy_line
+from tawny.engine.cpu.products.lines import Line
 from tawny.engine.cpu.products.sharing import Axis
 from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
 from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
@@ -144,6 +145,8 @@ class Taps(RowSource):
 
     rank: int
     kind: RowKind
+    order: PixelOrder = PixelOrder.TOGETHER
+    """How the pixels of a line of the input lie in memory, where lines are copied."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -152,10 +155,10 @@ class Taps(RowSource):
         return ("a_batch", "b_batch", "a_row", "c_row", *own, *line)
 
     def rows(self, code: TileCode) -> Rows:
-        return TapRows(code, self.rank, self.kind)
+        return TapRows(code, self)
 
     def single_row(self, code: TileCode) -> Rows:
-        return _TapAlone(code, self.rank, self.kind)
+        return _TapAlone(code, self)
 
     def sees_outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, TapRows)
@@ -175,10 +178,11 @@ class _PositionRun:
 class TapRows:
     """Some channels at a tap, or at the taps of a line."""
 
-    def __init__(self, code: TileCode, rank: int, kind: RowKind) -> None:
+    def __init__(self, code: TileCode, source: Taps) -> None:
         self.code = code
-        self.rank = rank
-        self.kind = kind
+        self.rank = source.rank
+        self.kind = source.kind
+        self.order = source.order
         self.firsts = self._first_coordinates()
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
@@ -224,7 +228,7 @@ class TapRows:
             inside, left, right = self._line(batch, places)
             with f.when(inside):
                 source = f.offset(code.left, left)
-                copy_line(f, code.element, n, source, room, inside, last)
+                copy_line(f, code.element, n, source, room, inside, last, self.order)
             count = f.select(inside, high - low, 0)
             return _PositionRun(rows, step, f.offset(panel, right), count)
 

@@ -92,7 +92,7 @@ class _GroupTapRows(TapRows):
     """Some channels of groups at the taps of the last axis."""
 
     def __init__(self, code: TileCode, source: GroupTaps) -> None:
-        super().__init__(code, source.rank, RowKind.CHANNELS)
+        super().__init__(code, Taps(source.rank, RowKind.CHANNELS))
         self.source = source
         self.taps, self.channels = source.run, code.tile.rows // source.run
         self.channel = code.start // source.run

@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.blocking import Blocking, whole_lines
 from tawny.engine.cpu.products.geometry import Sweep
+from tawny.engine.cpu.products.line_copies import LINE_NUMBERS, PixelOrder, copy_line
 from tawny.engine.cpu.products.tile import Walk, accumulate
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis, WindowRows, Windows, each_tap
 from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
-
-LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step", "together")
-"""Numbers of a line that compiled code reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class Line:
     """Coordinates of the input; what lies outside is zero."""
     a_step: int
     """From one channel of the input to the next."""
-    together: bool
-    """Whether a line of the input lies in memory without gaps."""
+    order: PixelOrder
+    """How the input's pixels lie in memory."""
 
     @staticmethod
     def of(axis: WindowAxis, channels: int, item: int, a_step: int) -> Line:
@@ -51,7 +48,7 @@ class Line:
             axis.origin + low,
             axis.size,
             a_step,
-            a_step == item and axis.a_bytes == pixel,
+            PixelOrder.of(item, channels, axis.a_bytes, a_step),
         )
 
     @property
@@ -62,7 +59,7 @@ class Line:
     def numbers(self) -> dict[str, int]:
         """Numbers that compiled code reads: pixels `low` to `high` of a copy are the input's."""
         low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, self.size))
-        own = self.pixel_bytes, self.pixels, self.first, low, high, self.a_step, self.together
+        own = self.pixel_bytes, self.pixels, self.first, low, high, self.a_step
         return dict(zip(LINE_NUMBERS, own, strict=True))
 
 
@@ -117,6 +114,9 @@ class Lines(RowSource):
     """Copied lines of an input with `rank` spatial axes."""
 
     rank: int
+    order: PixelOrder
+    woven: int = 0
+    """How many channels of planes are woven into each other, where they are few."""
 
     @property
     def gathers(self) -> bool:
@@ -161,59 +161,13 @@ class Lines(RowSource):
                     seen = seen + tap * n[f"dilation{axis}"]
                     inside = inside & seen.unsigned_below(n[f"size{axis}"])
                     source = f.offset(source, seen * n[f"a_bytes{axis}"])
-                copy_line(f, element, n, source, target, inside, self.rank - 1)
+                copy_line(
+                    f, element, n, source, target, inside, self.rank - 1, self.order, self.woven
+                )
                 return [f.offset(target, n["line_bytes"])]
 
             line.carry(*each_tap(f, n, self.rank - 1, line.carried, tapped))
         return f.offset(room, -(begin * step))
-
-
-def copy_line(
-    f: Function,
-    element: Element,
-    n: Numbers,
-    source: Value,
-    target: Value,
-    inside: Value,
-    axis: int,
-) -> None:
-    """One line with zeros around it; nothing but zeros for one that is not inside of the input."""
-    low, high = (f.select(inside, n[name], 0) for name in ("low", "high"))
-    pixel = n["pixel_bytes"]
-    _clear(f, element, target, low * pixel)
-    _clear(f, element, f.offset(target, high * pixel), (n["pixels"] - high) * pixel)
-    begin = f.offset(source, (n["first"] + low) * n[f"a_bytes{axis}"])
-    place = f.offset(target, low * pixel)
-
-    def whole() -> list[Value]:
-        length = (high - low) * pixel
-        kind = element.neighbours
-        with f.loop(0, length, element.vector_bytes) as loop:
-            mask = element.first(f, (length - loop.index) // element.nbytes)
-            values = f.masked_load(kind, f.offset(begin, loop.index), mask, f.constant(kind, 0))
-            f.masked_store(values, f.offset(place, loop.index), mask)
-        return []
-
-    def apart() -> list[Value]:
-        step = n[f"a_bytes{axis}"]
-        with f.loop(0, high - low, carried=[begin, place]) as pixels:
-            start, end = pixels.carried
-            with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
-                (at,) = channels.carried
-                f.store(f.load(element.memory_type, at), f.offset(end, channels.index))
-                channels.carry(f.offset(at, n["a_step"]))
-            pixels.carry(f.offset(start, step), f.offset(end, pixel))
-        return []
-
-    f.either(n["together"].differs(0), whole, apart)
-
-
-def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
-    """Write zeros to `length` bytes."""
-    kind = element.neighbours
-    with f.loop(0, length, element.vector_bytes) as loop:
-        mask = element.first(f, (length - loop.index) // element.nbytes)
-        f.masked_store(f.constant(kind, 0), f.offset(place, loop.index), mask)
 
 
 class _LineRows(WindowRows):
@@ -225,11 +179,11 @@ class _LineRows(WindowRows):
         positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
         pixel = n["pixel_bytes"]
         first = f.offset(code.left, n["shift"] * pixel + code.lower * element.nbytes)
-        bases: list[Value] = []
-        for row in range(code.tile.rows):
-            number = (code.start + row) // positions
-            along = self.positions[row].places[last] * n[f"stride{last}"]
-            bases.append(f.offset(first, number * line + along * pixel))
+        bases, number = list[Value](), code.start // positions
+        for row, position in enumerate(self.positions):
+            place = position.places[last]
+            number = f.select(place.equals(0), number + 1, number) if row else number
+            bases.append(f.offset(first, number * line + place * n[f"stride{last}"] * pixel))
         steps = self.tap_steps(count)
         unit = f.constant(I64, element.nbytes)
 

@@ -68,10 +68,13 @@ def matrices_of(
     extra: Sequence[ArrayLayout],
     transposed: tuple[bool, bool],
     epilogue: Epilogue,
+    *,
+    exchanges: bool = True,
 ) -> Matrices:
     """The stack of products that `matmul` makes of its operands, with as few axes as can be.
 
-    `extra` are the epilogue's operands.
+    `extra` are the epilogue's operands.  Factors are exchanged where that makes a column a row, if
+    `exchanges` says that products are the same then.
     """
     has = len(a.shape) > 1, len(b.shape) > 1
     left = _transpose(a) if transposed[0] else _as_matrix(a, (has[0], True))
@@ -99,7 +102,7 @@ def matrices_of(
             ]
         ),
     )
-    return _simplify(found, result.dtype.itemsize)
+    return _simplify(found, result.dtype.itemsize, exchanges=exchanges)
 
 
 def _as_matrix(layout: ArrayLayout, has: tuple[bool, bool]) -> _View:
@@ -125,10 +128,10 @@ def _transpose(layout: ArrayLayout) -> _View:
 # -------------------------------------------------------------- simplification
 
 
-def _simplify(found: Matrices, item: int) -> Matrices:
+def _simplify(found: Matrices, item: int, *, exchanges: bool) -> Matrices:
     """Products with as few axes as can be."""
     found = replace(found, stack=tuple([axis for axis in found.stack if axis.size != 1]))
-    if found.columns == 1 and found.rows != 1:
+    if found.columns == 1 and found.rows != 1 and exchanges:
         found = _with_one_row(found)
     while found.stack:
         fewer = _into_rows(found) or _into_columns(found, item)

@@ -142,7 +142,7 @@ def matmul_bytes(
 ) -> Kernel | None:
     """A product of matrices of bytes."""
     a, b = _by_fours(operands[0]), _without_fours(operands[1])
-    if a is None or b is None or b.shape[-1] < 2:  # a column alone would exchange the factors
+    if a is None or b is None:
         return None
     return _kernel(matmul_kernel(a, b, results[0], workers=threads, element=byte_element()))
 
@@ -154,7 +154,7 @@ def convolution_bytes(
     """A convolution of bytes."""
     op, x, weights = node.op, _by_fours(operands[0]), _without_fours(operands[1])
     assert isinstance(op, ConvolutionBytes)
-    if x is None or weights is None or op.groups != 1 or weights.shape[-1] < 2:
+    if x is None or weights is None or op.groups != 1:
         return None
     made = convolution_kernel(
         op, x, weights, results[0], workers=threads, known=weights.constant, element=byte_element()
