@@ -42,6 +42,9 @@ SAMPLES = 40
 SPREAD = 30.0
 """Results may differ by so many times what other roundings make of them."""
 
+CANCELLING = 0.25
+"""How often what is as small as its own rounding is nothing at all."""
+
 PRODUCTS = (Matmul, Einsum, Correlate)
 """Ops that add products of numbers, in the engines' own ways."""
 
@@ -235,7 +238,9 @@ def _rounded(
     off: Any = noise.integers(-4, 5, shape) / 2 * unit * scale
     if value.dtype.kind == "c":
         off = off + 1j * noise.integers(-4, 5, shape) / 2 * unit * scale
-    return np.asarray(value + off).astype(dtype)
+    moved = np.asarray(value + off).astype(dtype)
+    cancelled = (finite <= 4 * unit * scale) & (noise.random(shape) < CANCELLING)
+    return np.where(cancelled, np.zeros((), dtype), moved)
 
 
 def _other_infinities(value: Value, given: Sequence[Value], noise: np.random.Generator) -> Value:

@@ -24,10 +24,19 @@ def matmul(_: Matmul, a: Value, b: Value) -> Any:
 
 @kernel(Einsum)
 def einsum(op: Einsum, *operands: Value) -> Any:
-    """NumPy's own, pairs of operands in the cheapest order; float16 is added up in float32."""
+    """NumPy's own, pairs of operands in the cheapest order; float16 is added up in float32.
+
+    Where an axis is stretched, NumPy would add up the other operand alone before it multiplies: no
+    zero would meet an infinity.
+    """
     half = operands[0].dtype == np.float16
     wide = [x.astype(np.float32) for x in operands] if half else operands
-    return np.einsum(op.subscripts, *wide, optimize=len(operands) > 1)
+    terms = op.subscripts.split("->")[0].split(",")
+    sizes = {
+        pair for t, x in zip(terms, operands, strict=True) for pair in zip(t, x.shape, strict=True)
+    }
+    stretched = len(sizes) > len({label for label, _ in sizes})
+    return np.einsum(op.subscripts, *wide, optimize=len(operands) > 1 and not stretched)
 
 
 @kernel(Cholesky, workspace=matrices(whole=1))
