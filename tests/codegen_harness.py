@@ -112,7 +112,7 @@ def numbers(dtype: np.dtype, count: int, seed: int) -> np.ndarray:
         edges = np.array([info.min, info.max, 0, 1, info.max - 1, info.min + 1], dtype)
         out = np.where(chosen < 0.5, wide, small)
         return np.where(chosen < 0.1, rng.choice(edges, count), out).astype(dtype)
-    info = np.finfo(dtype)
+    info = dt.finfo(dtype)
     out = rng.standard_normal(count) * 10.0 ** rng.uniform(-3, 3, count)
     edges = np.array(
         [
@@ -146,6 +146,6 @@ def same_bits(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     if got.dtype.kind == "c":
         return same_bits(got.real, want.real) & same_bits(got.imag, want.imag)
     same = (got == want) | ((got != got) & (want != want))
-    if got.dtype.kind == "f":
+    if dt.kind_of(got.dtype) == "f":
         same &= (np.signbit(got) == np.signbit(want)) | (want != want)
     return same

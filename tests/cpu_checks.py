@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tawny as tw
@@ -16,6 +17,7 @@ DTYPES = (
     "float32",
     "float64",
     "float16",
+    "bfloat16",
     "int8",
     "uint8",
     "int64",
@@ -80,5 +82,5 @@ def tolerance(dtype: np.dtype[Any], count: int) -> float:
     """For sums of so many numbers of about 1."""
     if dtype.kind in "biu":
         return 0.0
-    unit = np.finfo(dtype).eps if dtype != np.float16 else 2e-3
+    unit = float(ml_dtypes.finfo(dtype).eps) * (2 if dtype.itemsize == 2 else 1)
     return float(8 * unit * max(count, 4) ** 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import tawny.numpy  # noqa: F401
 from codegen_harness import body_of, numbers, run, run_body, same_bits
 from tawny import dtype as dt
-from tawny.dtype import DTYPES
+from tawny.dtype import DTYPES as NUMPYS
 from tawny.engine.llvm.scalar.expressions import is_supported
 from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
@@ -37,8 +38,11 @@ LEFT_TO_NUMPY = {
 }
 """What `codegen.scalar.expressions` says it does not generate."""
 
-ULP = {"f2": 1.0, "f4": 4.0, "f8": 5.0}
+ULP = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 5.0}
 """How far a mathematical function may be from NumPy's, which has an error of its own."""
+
+
+DTYPES = (*NUMPYS, dt.bfloat16())
 
 
 def combinations(arity: int) -> list[tuple[np.dtype, ...]]:
@@ -80,21 +84,23 @@ def close(name: str, got: np.ndarray, want: np.ndarray, operands: list[np.ndarra
             | (np.abs(got - want) <= 4 * info.eps * np.abs(want))
             | ~(np.isfinite(size) & np.isfinite(want.real) & np.isfinite(want.imag))
         )
-    info = np.finfo(got.dtype)
-    unit = np.spacing(np.maximum(np.abs(want), info.tiny)).astype(np.float64)
+    info = dt.finfo(got.dtype)
+    size = np.maximum(np.abs(want.astype(np.float64)), float(info.tiny))
+    unit = 2.0 ** np.floor(np.log2(size)) * float(info.eps)
     if name in {"logaddexp", "logaddexp2", "softplus"}:
         # The sum cancels near zero: the error is that of the larger operand.
         size = np.max([np.abs(x).astype(np.float64) for x in operands], axis=0)
-        unit = np.maximum(unit, 2 * info.eps * np.where(np.isfinite(size), size, 0))
+        unit = np.maximum(unit, 2 * float(info.eps) * np.where(np.isfinite(size), size, 0))
     error = np.abs(got.astype(np.float64) - want.astype(np.float64))
-    near = error <= ULP[got.dtype.str[1:]] * unit
+    near = error <= ULP[str(got.dtype)] * unit
     return same_bits(got, want) | near
 
 
 def check(name: str, got: np.ndarray, want: np.ndarray, operands: list[np.ndarray]) -> None:
     with np.errstate(all="ignore"):
-        exact = got.dtype.kind not in "fc" or (name in EXACT and got.dtype.kind == "f")
-        complex_inside = any(x.dtype.kind == "c" for x in operands) and got.dtype.kind in "fc"
+        kind = dt.kind_of(got.dtype)
+        exact = kind not in "fc" or (name in EXACT and kind == "f")
+        complex_inside = any(x.dtype.kind == "c" for x in operands) and kind in "fc"
         if name in {"fmax", "fmin"}:
             # NumPy takes one zero or the other, by where the element lies.
             got, want = got + 0, want + 0
@@ -167,7 +173,7 @@ def test_every_op_is_in_a_case():
 def test_casts_are_those_of_numpy(given):
     """Also of numbers out of range, except where NumPy itself gives one or the other."""
     x = numbers(given, 501, 5)
-    if given.kind in "fc":
+    if dt.kind_of(given) in "fc":
         x[:12] = [
             127.9,
             -128.9,
@@ -192,7 +198,7 @@ def test_casts_are_those_of_numpy(given):
         with np.errstate(all="ignore"):
             want = astype(Cast(wanted), x)
         good = same_bits(results[0], want)
-        if given.kind in "fc" and wanted == dt.UINT32:
+        if dt.kind_of(given) in "fc" and wanted == dt.UINT32:
             good |= ~((np.real(x) >= 0) & (np.real(x) < 2.0**32))
         assert good.all(), (given, wanted, x[~good][:5], results[0][~good][:5], want[~good][:5])
 
@@ -202,6 +208,31 @@ def test_a_float64_becomes_float16_with_one_rounding():
     x = np.array([base + 2.0**-40, base - 2.0**-40, base, 65519.999, 65520, 2.0**-25 * 1.0000001])
     (got,) = run_body(body_of(Cast(dt.FLOAT16), x), [x])
     np.testing.assert_array_equal(got, x.astype(np.float16))
+
+
+def nearest_bfloat16(number: float) -> float:
+    """By exact fractions: the nearest number of 8 bits, of two the even one."""
+    exact = abs(Fraction(number))
+    unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 8)
+    while exact / unit >= 256:
+        unit *= 2
+    return float(round(exact / unit) * unit) * (1 if number >= 0 else -1)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u4", "i8", "u8"])
+def test_wide_numbers_become_bfloat16_with_one_rounding(dtype):
+    ties = [(2 * n + 1) * 2**k for n in (128, 129, 255) for k in (0, 9, 22, 45, 54)]
+    near = [t + d for t in ties for d in (-1, 0, 1)]
+    if dtype == "f8":
+        near = [t / 2**54 * (1 + d * 2.0**-40) for t in ties for d in (-1, 0, 1)]
+    info = np.iinfo(dtype) if dtype != "f8" else None
+    x = np.array([n for n in near if info is None or n <= info.max], dtype)
+    if dtype[0] != "u":
+        x = np.concatenate([x, -x])
+    want = [nearest_bfloat16(n) for n in x.tolist()]
+    (got,) = run_body(body_of(Cast(dt.bfloat16()), x), [x])
+    np.testing.assert_array_equal(got.astype("f8"), want)
+    np.testing.assert_array_equal(astype(Cast(dt.bfloat16()), x).astype("f8"), want)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u4", "i8", "u8"])

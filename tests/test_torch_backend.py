@@ -332,12 +332,45 @@ def test_what_is_not_known_stays_in_pytorch_and_is_named_once(caplog):
     assert "stays in PyTorch" in said[0]
 
 
-def test_a_dtype_that_numpy_lacks_stays_in_pytorch():
+def test_a_dtype_that_is_not_known_stays_in_pytorch():
     def function(x):
-        return (x.to(torch.bfloat16) * 2).float() + torch.sin(x)
+        return x.to(torch.float8_e5m2).float() + torch.sin(x)
 
     x = torch.randn(4)
     assert_close([tawny(function)(x)], [function(x)], 1e-6)
+
+
+def test_bfloat16_is_computed_here():
+    """With float32 in between and in products; tensors of it go in and come out where they lie."""
+
+    def function(x, w):
+        hidden = torch.nn.functional.gelu(x @ w) * 2
+        return hidden, hidden.float().sum(), (x.float() + 1).to(torch.bfloat16)
+
+    x, w = torch.randn(4, 8).to(torch.bfloat16), torch.randn(8, 6).to(torch.bfloat16)
+    found, wanted = tawny(function)(x, w), function(x, w)
+    assert [t.dtype for t in found] == [t.dtype for t in wanted]
+    assert_close([t.float() for t in found], [t.float() for t in wanted], 2e-2)
+
+
+def test_constants_of_bfloat16_are_recorded():
+    layer, x = nn.Linear(3, 2).to(torch.bfloat16), torch.ones(4, 3, dtype=torch.bfloat16)
+    graph = tw.from_torch(layer.eval(), x)
+    found = graph.compile()(numpy.ones((4, 3), graph.inputs[0].dtype))
+    wanted = layer(x).detach().float().numpy()
+    numpy.testing.assert_allclose(found.astype("f4"), wanted, atol=2e-2)
+
+
+def test_models_of_bfloat16_are_trained_here():
+    x = torch.randn(8, 6).to(torch.bfloat16)
+    slopes = []
+    for run in (tawny, lambda f: f):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.ReLU(), nn.Linear(5, 2))
+        model = model.to(torch.bfloat16)
+        run(model)(x).square().mean().backward()
+        slopes.append([p.grad.float() for p in model.parameters()])
+    assert_close(*slopes, 5e-2)
 
 
 def test_random_numbers_are_pytorchs():
@@ -493,9 +526,9 @@ def test_functions_and_structures():
             "aten.linalg_qr.default cannot be recorded: it is not known",
         ),
         (
-            lambda: tw.from_torch(nn.ReLU(), torch.ones(2, dtype=torch.bfloat16)),
+            lambda: tw.from_torch(nn.ReLU(), torch.ones(2).to(torch.float8_e5m2)),
             ValueError,
-            "dtype bfloat16",
+            "dtype float8_e5m2",
         ),
     ],
 )

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tawny import dtype as dt
 from tawny import pages
-from tawny.dtype import DType, Number
+from tawny.dtype import DType, Number, kind_of
 from tawny.dtype_rules import DTypeRule
 from tawny.errors import needs_values, type_error, value_error
 from tawny.foreign_attributes import array_counterpart, raise_missing
@@ -388,7 +388,7 @@ def in_place(x: Array, name: str, other: Any) -> Array:
             name, f"the result has shape {result.shape}; in place it must keep shape {x.shape}"
         )
     if result.dtype != x.dtype:
-        if not np.can_cast(result.dtype, x.dtype, "same_kind"):
+        if not dt.can_cast(result.dtype, x.dtype, "same_kind"):
             raise type_error(
                 name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
             )
@@ -430,7 +430,7 @@ def store(out: Out, result: Array, op: str) -> Array:
             op, f"out has shape {target.shape}; it must have that of the result, {result.shape}"
         )
     if result.dtype != target.dtype:
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        if not dt.can_cast(result.dtype, target.dtype, "same_kind"):
             raise type_error(
                 op,
                 f"out has dtype {target.dtype}; the result of dtype {result.dtype} must cast to it",
@@ -538,7 +538,7 @@ def value_outside(array: Array, op: str) -> Value:
 
 def check_untraced(nodes: Sequence[Node], op: str) -> None:
     """Refuse to compute, for use outside of the graph, what is being differentiated."""
-    if is_traced(*[n for n in nodes if n.dtype.kind in "fc"]):
+    if is_traced(*[n for n in nodes if kind_of(n.dtype) in "fc"]):
         raise value_error(
             op,
             "the function is being differentiated, and a value taken out of it would count as a "
@@ -608,7 +608,7 @@ def _holds_array(items: Sequence[Any]) -> bool:
 
 def as_value(x: Any, op: str, position: int = 0) -> Value:
     """A private copy of `x` as a NumPy array of a supported dtype."""
-    if type(x) is np.ndarray and x.nbytes >= pages.LARGE and x.dtype in dt.DTYPES:
+    if type(x) is np.ndarray and x.nbytes >= pages.LARGE and dt.is_supported(x.dtype):
         return pages.copy_array(x)
     check_unmasked(x, op, f"operand {position}")
     try:
@@ -616,7 +616,7 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     except ValueError as error:
         raise value_error(op, f"operand {position} is not an array: {error}") from None
     native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
-    if native not in dt.DTYPES:
+    if not dt.is_supported(native):
         if hasattr(x, "toarray"):
             raise type_error(
                 op,
@@ -627,7 +627,7 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
             op,
             f"operand {position} is {type(x).__name__} of dtype {value.dtype}; "
             "accepted: arrays, numbers and nested sequences of numbers "
-            f"({', '.join(map(str, dt.DTYPES))})",
+            f"({', '.join(dt.dtype_names())})",
         )
     return value.astype(native, copy=False)
 

@@ -1,8 +1,13 @@
-"""Data types: the supported set, their categories, and NumPy 2 promotion (NEP 50)."""
+"""Data types: the supported set, their categories, and NumPy 2 promotion (NEP 50).
+
+NumPy has no bfloat16: its dtype is that of ml_dtypes, which is imported when bfloat16 is first
+asked for by name.  Whoever has an array of it has imported that already.
+"""
 
 from __future__ import annotations
 
 import enum
+import importlib
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -55,6 +60,43 @@ DTYPES: Final[dict[DType, Category]] = {
     COMPLEX64: Category.COMPLEX,
     COMPLEX128: Category.COMPLEX,
 }
+"""NumPy's own dtypes that are supported; bfloat16 is, too."""
+
+_BFLOAT16: Final = "bfloat16"
+
+
+@cache
+def bfloat16() -> DType:
+    """The upper half of float32: 8 bits of exponent, 8 of precision."""
+    dtype: DType = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    return dtype
+
+
+def is_bfloat16(dtype: DType) -> bool:
+    """Whether a dtype is bfloat16; nothing is imported for that."""
+    return dtype.kind == "V" and dtype.name == _BFLOAT16
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether a dtype is float16 or bfloat16, which are computed with in float32."""
+    return dtype == FLOAT16 or is_bfloat16(dtype)
+
+
+def kind_of(dtype: DType) -> str:
+    """NumPy's letter for the kind of number a dtype holds: of bfloat16, too, "f"."""
+    kind = dtype.kind
+    return "f" if kind == "V" and is_bfloat16(dtype) else kind
+
+
+def is_supported(dtype: DType) -> bool:
+    """Whether arrays may have a dtype."""
+    return dtype in DTYPES or is_bfloat16(dtype)
+
+
+def category(dtype: DType) -> Category:
+    """The kind of number a supported dtype holds."""
+    return Category.FLOATING if is_bfloat16(dtype) else DTYPES[dtype]
+
 
 BOOLEAN: Final = frozenset({Category.BOOLEAN})
 INTEGER: Final = frozenset({Category.SIGNED, Category.UNSIGNED})
@@ -82,10 +124,10 @@ def category_names(categories: frozenset[Category]) -> str:
 def as_dtype(spec: object, op: str) -> DType:
     """The supported dtype that `spec` names: a dtype, a scalar or Python type, a string."""
     try:
-        dtype: DType = np.dtype(spec)  # type: ignore[call-overload]
+        dtype: DType = bfloat16() if spec == _BFLOAT16 else np.dtype(spec)  # type: ignore[call-overload]
     except TypeError:
         raise type_error(op, f"{spec!r} is not a dtype; {_supported_text()}") from None
-    if dtype not in DTYPES and not dtype.isnative and dtype.newbyteorder("=") in DTYPES:
+    if not dtype.isnative and dtype.newbyteorder("=") in DTYPES:
         raise type_error(
             op,
             f"dtype {dtype.str!r} has the bytes in another order than this machine; ask for "
@@ -97,6 +139,8 @@ def as_dtype(spec: object, op: str) -> DType:
 def own_dtype(dtype: DType, op: str) -> DType:
     """The dtype in which data of `dtype` is held: bytes in the order of this machine."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
+    if is_bfloat16(native):
+        return bfloat16()
     if native not in DTYPES:
         raise type_error(op, f"dtype {dtype} is not supported; {_supported_text()}")
     return _CANONICAL[native]
@@ -105,8 +149,18 @@ def own_dtype(dtype: DType, op: str) -> DType:
 _CANONICAL: Final[dict[DType, DType]] = {d: d for d in DTYPES}
 
 
+def dtype_names() -> tuple[str, ...]:
+    """The names of all supported dtypes."""
+    return (*map(str, DTYPES), _BFLOAT16)
+
+
+def dtype_named(name: str) -> DType:
+    """The dtype of one of these names."""
+    return bfloat16() if name == _BFLOAT16 else _CANONICAL[np.dtype(name)]
+
+
 def _supported_text() -> str:
-    return "supported: " + ", ".join(map(str, DTYPES))
+    return "supported: " + ", ".join(dtype_names())
 
 
 def is_weak(value: object) -> bool:
@@ -121,16 +175,46 @@ def default_dtype(value: Number) -> DType:
 
 @lru_cache(1024)
 def promote(*dtypes: DType) -> DType:
-    """The common dtype of arrays."""
-    return _CANONICAL[np.result_type(*dtypes)]
+    """The common dtype of arrays.
+
+    bfloat16 is to others what float16 is, since it holds as many of their numbers; both together
+    are float32.
+    """
+    others = [d for d in dtypes if not is_bfloat16(d)]
+    if len(others) == len(dtypes):
+        return _CANONICAL[np.result_type(*dtypes)]
+    common = np.result_type(BOOL, *others)
+    if common == FLOAT16:
+        return FLOAT32
+    found = np.result_type(FLOAT16, common)
+    return bfloat16() if found == FLOAT16 else _CANONICAL[found]
+
+
+@lru_cache(1024)
+def can_cast(given: DType, wanted: DType, casting: Any = "safe") -> bool:
+    """Whether NumPy's rule `casting` converts one dtype to the other."""
+    if given == wanted or not (is_bfloat16(given) or is_bfloat16(wanted)):
+        return np.can_cast(given, wanted, casting)
+    if casting == "safe":
+        return promote(given, wanted) == wanted
+    one, other = [FLOAT16 if is_bfloat16(d) else d for d in (given, wanted)]
+    return casting not in ("no", "equiv") and np.can_cast(one, other, casting)
+
+
+def finfo(dtype: DType) -> Any:
+    """Limits of a floating-point dtype, as `numpy.finfo` has them."""
+    if is_bfloat16(dtype):
+        return importlib.import_module("ml_dtypes").finfo(dtype)
+    return np.finfo(dtype)
 
 
 def weak_dtype(kind: type[Number], dtype: DType) -> DType:
     """The dtype a Python number of type `kind` takes beside an array of `dtype`."""
-    if _WEAK_RANK[kind] <= _RANK[dtype.kind]:
+    own = kind_of(dtype)
+    if _WEAK_RANK[kind] <= _RANK[own]:
         return dtype
     if kind is complex:
-        return promote(COMPLEX64, dtype) if dtype.kind == "f" else COMPLEX128
+        return promote(COMPLEX64, dtype) if own == "f" else COMPLEX128
     return _PYTHON[kind]
 
 
@@ -160,7 +244,7 @@ def check_fits(value: Number, dtype: DType, op: str) -> None:
 
 def check_all_fit(values: np.ndarray[Any, Any], dtype: DType, op: str, what: str) -> None:
     """Refuse integers of which some cannot be held by a boolean or integer `dtype`."""
-    if not values.size or np.can_cast(values.dtype, dtype):
+    if not values.size or can_cast(values.dtype, dtype):
         return
     for value in (int(values.min()), int(values.max())):
         if not fits(value, dtype):
@@ -171,8 +255,8 @@ def check_all_fit(values: np.ndarray[Any, Any], dtype: DType, op: str, what: str
 
 
 def accumulation_dtype(dtype: DType) -> DType:
-    """The dtype that sums and products are made in: float32 for float16, else their own."""
-    return FLOAT32 if dtype == FLOAT16 else dtype
+    """The dtype that sums and products are made in: float32 for 16 bits, else their own."""
+    return FLOAT32 if is_half(dtype) else dtype
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -186,12 +270,12 @@ def complex_dtype(dtype: DType) -> DType:
     """The complex dtype of the same precision; integers count as float64."""
     if dtype.kind == "c":
         return dtype
-    return COMPLEX64 if dtype in {FLOAT16, FLOAT32} else COMPLEX128
+    return COMPLEX64 if dtype == FLOAT32 or is_half(dtype) else COMPLEX128
 
 
 def inexact_dtype(dtype: DType) -> DType:
     """`dtype` itself when it is floating or complex, else float64."""
-    return dtype if dtype.kind in "fc" else FLOAT64
+    return dtype if kind_of(dtype) in "fc" else FLOAT64
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -203,9 +287,9 @@ def sum_dtype(dtype: DType) -> DType:
 
 def check_categories(op: str, position: int, dtype: DType, accepts: frozenset[Category]) -> None:
     """Refuse an operand whose dtype is of the wrong category."""
-    if DTYPES[dtype] not in accepts:
+    if category(dtype) not in accepts:
         raise type_error(
             op,
-            f"operand {position} has dtype {dtype} ({DTYPES[dtype].value}); "
+            f"operand {position} has dtype {dtype} ({category(dtype).value}); "
             f"accepted: {category_names(accepts)}",
         )

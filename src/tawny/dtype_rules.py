@@ -16,7 +16,10 @@ from tawny.errors import type_error
 
 @dataclass(frozen=True, slots=True)
 class DTypeRule:
-    """The result dtype, given those of the operands: the first loop they all cast to safely."""
+    """The result dtype, given those of the operands: the first loop they all cast to safely.
+
+    What has a loop for float16 has one for bfloat16.
+    """
 
     says: str
     loops: tuple[DType, ...]
@@ -43,10 +46,10 @@ class DTypeRule:
         if self.integers is not None and all(d.kind in "biu" for d in dtypes):
             return self.integers
         common = dt.promote(*dtypes)
-        if common in self.loops:
+        if common in self.loops or (dt.FLOAT16 in self.loops and dt.is_bfloat16(common)):
             return common
         for loop in self.loops:
-            if all(np.can_cast(d, loop) for d in dtypes):
+            if all(dt.can_cast(d, loop) for d in dtypes):
                 return loop
         listed = " and ".join(map(str, dtypes))
         raise type_error(

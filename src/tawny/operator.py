@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
-import numpy as np
-
+from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, Weak, lift, lift_all, store, wrap
 from tawny.bad_calls import explain_bad_calls, renaming_answer
 from tawny.dtype import as_dtype, is_weak
@@ -235,7 +234,7 @@ def _as_operand(x: Any, dtype: Any, casting: Any, op: str) -> Array:
     """An operand in the dtype that a ufunc is asked to compute in."""
     wanted = as_dtype(dtype, op)
     given = lift(x, op).dtype
-    if not is_weak(x) and not np.can_cast(given, wanted, casting):
+    if not is_weak(x) and not dt.can_cast(given, wanted, casting):
         raise type_error(
             op, f"dtype is {wanted}; an operand of dtype {given} does not cast to it by {casting!r}"
         )

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny import Graph
+from tawny.dtype import kind_of
 from tawny.graph.profile.profile import Profile
 from tawny.graph.profile.recording import record
 from tawny.node import Node, Value
@@ -83,6 +84,6 @@ def profile_graph(graph: Graph, engine: str, runs: int) -> Profile:
 
 def _value(node: Node, draw: np.random.Generator) -> Value:
     """Numbers between 0 and 1 for a variable; zeros where it holds none with fractions."""
-    if node.dtype.kind in "fc":
+    if kind_of(node.dtype) in "fc":
         return np.asarray(draw.random(node.shape)).astype(node.dtype)
     return np.zeros(node.shape, node.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, lift, value_of, wrap
 from tawny.autodiff.functions import jvp, vjp
+from tawny.dtype import kind_of
 from tawny.errors import value_error
 from tawny.node import Value
 from tawny.tree import leaf_paths, leaves, map_leaves
@@ -101,7 +102,7 @@ def _compare_difference(
 ) -> None:
     """A central difference against the tangent, leaf by leaf."""
     kinds = [dt.real_dtype(np.asarray(x).dtype) for x in leaves(places)]
-    digits = max((float(np.finfo(k).eps) for k in kinds), default=1e-16)
+    digits = max((float(dt.finfo(k).eps) for k in kinds), default=1e-16)
     step, rtol, atol = tolerances
     width = digits ** (1 / 3) if step is None else step
     ahead = _results_beside(function, places, direction, width)
@@ -141,7 +142,7 @@ def _compare_pairing(
     forward = _inner_product(weights, tangent)
     reverse = _inner_product(cotangents, direction)
     kinds = [dt.real_dtype(_value(x).dtype) for x in (*leaves(tangent), *leaves(cotangents))]
-    digits = max((float(np.finfo(k).eps) for k in kinds), default=1e-16)
+    digits = max((float(dt.finfo(k).eps) for k in kinds), default=1e-16)
     np.testing.assert_allclose(
         reverse,
         forward,
@@ -170,7 +171,7 @@ def _value(x: Any) -> Value:
 
 def _random_direction(x: Value, rng: np.random.Generator) -> Value:
     """A direction for `x`; only what can change by a little moves."""
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         return np.zeros(x.shape, dt.FLOAT64)
     drawn = rng.uniform(-1, 1, x.shape)
     if x.dtype.kind == "c":

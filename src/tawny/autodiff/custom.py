@@ -12,6 +12,7 @@ import numpy as np
 from tawny.array import Array, lift, wrap
 from tawny.autodiff.batching import BatchedRule
 from tawny.autodiff.tracing import check_callable
+from tawny.dtype import kind_of
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make_parts
 from tawny.ops.creation import zeros_like
@@ -243,7 +244,7 @@ class TangentRule(CustomRule):
     ) -> list[Derivative]:
         call = self.call
         moved = [
-            None if x.dtype.kind not in "fc" else zeros_like(x) if t is None else t
+            None if kind_of(x.dtype) not in "fc" else zeros_like(x) if t is None else t
             for t, x in zip(tangents, operands, strict=True)
         ]
         made: Any = call.function(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tawny.autodiff.symbolic import OPS, Term, apply, choose, evaluate
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.node import Constant, Node, constant, make
 from tawny.op import Elementwise, Gradient
 from tawny.ops.creation import Cast
@@ -82,7 +82,7 @@ def multiply_by_derivative(
 def _promoted_operands(node: Node) -> tuple[Node, ...]:
     """The operands in the dtype of the computation: squares of narrower ones would overflow."""
     dtype = node.dtype
-    if dtype.kind not in "fc" or all(x.dtype == dtype for x in node.inputs):
+    if kind_of(dtype) not in "fc" or all(x.dtype == dtype for x in node.inputs):
         return node.inputs
     ignored = node.op.facts().dtype.ignores
     return (*node.inputs[:ignored], *[_convert(x, dtype) for x in node.inputs[ignored:]])

@@ -21,6 +21,7 @@ from tawny.autodiff.reverse import (
     sum_seeds,
 )
 from tawny.autodiff.unbroadcast import is_inexact, unbroadcast
+from tawny.dtype import kind_of
 from tawny.node import Node, Part, make, part, source_scope, toposort, variable
 from tawny.op import ELEMENTWISE, Gradient, Type
 from tawny.ops.creation import convert_node
@@ -136,9 +137,11 @@ def _transpose_reverse_rule(node: Node, given: DerivativeNodes) -> DerivativeNod
     It is written down for placeholders and then differentiated in them.
     """
     kinds = node.parts or ((node.shape, node.dtype),)
-    holders = [variable(None, shape, dtype) for shape, dtype in kinds if dtype.kind in "fc"]
+    holders = [variable(None, shape, dtype) for shape, dtype in kinds if kind_of(dtype) in "fc"]
     places = iter(holders)
-    cotangents = apply_pullback(node, [next(places) if d.kind in "fc" else None for _, d in kinds])
+    cotangents = apply_pullback(
+        node, [next(places) if kind_of(d) in "fc" else None for _, d in kinds]
+    )
     if cotangents is None:
         raise AssertionError(f"{node!r} declares a rule of differentiation and has none")
     pairs = [
@@ -158,4 +161,4 @@ def _transpose_reverse_rule(node: Node, given: DerivativeNodes) -> DerivativeNod
     found = pull_back(sum_seeds(pairs), holders, boundary)
     check_linear(node, found.values(), holders, boundary)
     places = iter(holders)
-    return [found.get(next(places)) if d.kind in "fc" else None for _, d in kinds]
+    return [found.get(next(places)) if kind_of(d) in "fc" else None for _, d in kinds]

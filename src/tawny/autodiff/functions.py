@@ -11,6 +11,7 @@ from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
 from tawny.bad_calls import explain_bad_calls
+from tawny.dtype import kind_of
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
 from tawny.ops.creation import convert_node
@@ -117,7 +118,7 @@ def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
     for position, x in enumerate(_check_list(wrt)):
         if not isinstance(x, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("gradients", f"wrt {position} is {type(x).__name__}; accepted: arrays")
-        if x.dtype.kind not in "fc":
+        if kind_of(x.dtype) not in "fc":
             raise type_error(
                 "gradients", f"wrt {position} has dtype {x.dtype}; it cannot change smoothly"
             )
@@ -260,7 +261,7 @@ def _check_scalar(op: str, result: Array, holomorphic: bool) -> None:
             op,
             f"the result has shape {result.shape}; it must be one number: use jacobian, or sum it",
         )
-    if result.dtype.kind not in ("c" if holomorphic else "f"):
+    if kind_of(result.dtype) not in ("c" if holomorphic else "f"):
         accepted = "complex numbers" if holomorphic else "floating-point numbers"
         raise type_error(
             op,

@@ -13,6 +13,7 @@ from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, 
 from tawny.autodiff.reverse import pull_back
 from tawny.autodiff.tracing import TracedFunction, check_callable, trace
 from tawny.bad_calls import explain_bad_calls
+from tawny.dtype import kind_of
 from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
@@ -237,7 +238,7 @@ def _jacobian(
 def _check_dtypes(op: str, traced: TracedFunction, holomorphic: bool) -> None:
     """Only a holomorphic function of complex numbers has one derivative in them."""
     for result in traced.results:
-        if result.dtype.kind not in "fc":
+        if kind_of(result.dtype) not in "fc":
             raise type_error(
                 op, f"the result has dtype {result.dtype}; accepted: floating-point numbers"
             )

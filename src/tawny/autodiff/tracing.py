@@ -16,7 +16,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, lift, wrap
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.errors import type_error
 from tawny.node import Node, make, remake, scalar, toposort
 from tawny.ops.differentiation import Argument
@@ -144,7 +144,7 @@ def _lift_argument(op: str, x: Any, number: int, path: str, beside: Sequence[DTy
     if not _is_array(x) and not isinstance(x, (list, tuple)):
         raise type_error(op, f"{where} is {type(x).__name__}; accepted: arrays and numbers")
     node = lift(x, op, number)
-    if node.dtype.kind not in "fc":
+    if kind_of(node.dtype) not in "fc":
         raise type_error(
             op,
             f"{where} has dtype {node.dtype}; only floating-point numbers can change smoothly: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tawny.dtype import kind_of
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import convert_node
@@ -19,7 +20,7 @@ _ADD: Final = ELEMENTWISE["add"]
 
 def is_inexact(node: Node) -> bool:
     """Whether the values are floating-point or complex numbers, which can change smoothly."""
-    return node.dtype.kind in "fc"
+    return kind_of(node.dtype) in "fc"
 
 
 def unbroadcast(cotangent: Node, x: Node) -> Node:

@@ -33,8 +33,7 @@ from tawny.ops.random import Draw
 from tawny.ops.subgraph import Subgraph
 from tawny.shape import Shape, size
 
-_DTYPES: Final = {str(d): d for d in dt.DTYPES}
-_NAMES: Final = {d: name for name, d in _DTYPES.items()}
+_DTYPES: Final = dt.dtype_names()
 _FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MAX_BITS: Final = 1024
 _UNIONS: Final = (Union, types.UnionType)
@@ -116,7 +115,7 @@ def encode(value: Any, kind: Any) -> Json:
     elif get_origin(kind) is tuple and isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
         return [encode(v, k) for v, k in zip(items, _items(kind, len(items)), strict=True)]
-    elif get_origin(kind) is np.dtype and value in _NAMES:
+    elif get_origin(kind) is np.dtype and dt.is_supported(value):
         return encode_dtype(value)
     elif kind is UserObject:
         return _encode_held(value)
@@ -254,14 +253,14 @@ def decode_shape(data: Json) -> Shape:
 
 def encode_dtype(dtype: DType) -> str:
     """A dtype's name."""
-    return _NAMES[dtype]
+    return str(dtype)
 
 
 def decode_dtype(data: Json) -> DType:
     """A supported dtype, by name."""
     if not isinstance(data, str) or data not in _DTYPES:
         raise MalformedError(f"dtype is {excerpt(data)}; {_expected_names(_DTYPES)}")
-    return _DTYPES[data]
+    return dt.dtype_named(data)
 
 
 def encode_type(kind: Type) -> Json:

@@ -18,7 +18,15 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
+from tawny.dtype import (
+    FLOAT32,
+    FLOAT64,
+    DType,
+    bfloat16,
+    dtype_names,
+    is_bfloat16,
+    is_supported,
+)
 from tawny.errors import type_error, value_error
 from tawny.files.atomic_write import write_atomically
 from tawny.files.reading import (
@@ -58,9 +66,10 @@ _CODES: Final[dict[str, DType]] = {
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
     "C64": np.dtype("<c8"),
-    "BF16": np.dtype([("upper half of F32", "<u2")]),
 }
-_CODE_OF: Final = {d: code for code, d in _CODES.items() if code not in ("C64", "BF16")}
+_BFLOAT16: Final = "BF16"
+_KNOWN: Final = (*_CODES, _BFLOAT16)
+_CODE_OF: Final = {d: code for code, d in _CODES.items() if code != "C64"}
 
 
 @dataclass(frozen=True)
@@ -144,9 +153,9 @@ def _entry(name: str, value: Json, fail: Fail) -> _ArrayEntry:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise fail(place, "expected an object of dtype, shape and data_offsets")
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    if not isinstance(code, str) or code not in _CODES:
-        raise fail(place, f"dtype is {excerpt(code)}; expected one of {', '.join(_CODES)}")
-    dtype = _CODES[code]
+    if not isinstance(code, str) or code not in _KNOWN:
+        raise fail(place, f"dtype is {excerpt(code)}; expected one of {', '.join(_KNOWN)}")
+    dtype = bfloat16() if code == _BFLOAT16 else _CODES[code]
     if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(is_natural, shape)):
         raise fail(place, f"shape is {excerpt(shape)}; expected at most {MAX_RANK} sizes from 0")
     sizes = cast("list[int]", shape)
@@ -193,8 +202,6 @@ def _array(
     seen(view)
     if entry.dtype.kind == "b" and raw.size and int(raw.max()) > 1:
         raise fail(f"array {excerpt(entry.name)}", "a boolean is neither 0 nor 1")
-    if entry.dtype == _CODES["BF16"]:  # which NumPy lacks: single precision has all its numbers
-        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(entry.shape)
     shaped = raw.view(entry.dtype).reshape(entry.shape)
     return shaped.astype(entry.dtype.newbyteorder("="), copy=False)
 
@@ -247,7 +254,7 @@ def file_blocks(
     for name in order:
         value = plain[name]
         table[name] = {
-            "dtype": _CODE_OF[value.dtype],
+            "dtype": _BFLOAT16 if is_bfloat16(value.dtype) else _CODE_OF[value.dtype],
             "shape": list(value.shape),
             "data_offsets": [place, place + value.nbytes],
         }
@@ -270,10 +277,10 @@ def _plain(name: str, value: Value, op: str) -> Value:
     """`value` as the format stores it: contiguous, little endian, real."""
     if name == _METADATA or not _is_text(name):
         raise value_error(op, f"an array cannot be called {excerpt(name)}")
-    if value.dtype not in DTYPES:
+    if not is_supported(value.dtype):
         raise type_error(
             op,
-            f"array {name!r} has dtype {value.dtype}; accepted: {', '.join(map(str, DTYPES))}",
+            f"array {name!r} has dtype {value.dtype}; accepted: {', '.join(dtype_names())}",
         )
     out = np.array(value, dtype=value.dtype.newbyteorder("<"), order="C", copy=None)
     if out.dtype.kind == "c":

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import is_weak
+from tawny.dtype import is_weak, kind_of
 from tawny.errors import type_error, value_error
 from tawny.formulas.elements import compute, is_computable, scalar_expression, to_number
 from tawny.formulas.expressions import apply_function, check_function
@@ -141,7 +141,7 @@ def _by_elements(sympy: Any, order: Sequence[Node], names: Mapping[Node, str]) -
 
 def _assumptions(node: Node) -> dict[str, bool]:
     """What SymPy may assume of a variable."""
-    match node.dtype.kind:
+    match kind_of(node.dtype):
         case "f":
             return {"real": True}
         case "i" | "u":

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.engine.reference import KERNELS
 from tawny.errors import value_error
 from tawny.node import Node
@@ -248,14 +249,14 @@ def _evaluate(sympy: SymPy, expr: Expr, operands: Sequence[Expression]) -> Expre
 
 def _cast(sympy: SymPy, node: Node, x: Expression) -> Expression:
     """A conversion; of a number to an integer it leaves out the fraction."""
-    given = node.inputs[0].dtype.kind
+    given = kind_of(node.inputs[0].dtype)
     if node.dtype.kind == "b":
         return _condition(sympy, x)
     if given == "b":
         return sympy.Piecewise((1, _condition(sympy, x)), (0, True))
     if node.dtype.kind in "iu" and given in "fc":
         return _trunc(sympy, sympy.re(x) if given == "c" else x)
-    return sympy.re(x) if given == "c" and node.dtype.kind == "f" else x
+    return sympy.re(x) if given == "c" and kind_of(node.dtype) == "f" else x
 
 
 # ------------------------------------------------------------ arrays of elements

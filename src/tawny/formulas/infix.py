@@ -13,6 +13,7 @@ from tawny import dtype as dt
 from tawny import numpy as names
 from tawny.array import lift
 from tawny.bad_calls import explain_bad_calls
+from tawny.dtype import kind_of
 from tawny.formulas.form import ATOM, HIDDEN, Form, Text, call, left_binary
 from tawny.formulas.formula import Formula, write
 from tawny.node import Node, Part
@@ -348,7 +349,7 @@ _DEFAULTS: Final = (dt.BOOL, dt.INT64, dt.FLOAT64, dt.COMPLEX128)
 def _scalar_literal(node: Node, beside: Node | None) -> Text:
     """A number, with its dtype where a Python number in its place would have another."""
     assert node.value is not None
-    value = node.value.item() if node.dtype.kind != "f" else node.value[()]
+    value = node.value.item() if kind_of(node.dtype) != "f" else node.value[()]
     number = number_text(value, node.dtype)
     others: list[dt.DType] = []
     if beside is not None and isinstance(beside.op, Elementwise):
@@ -359,8 +360,8 @@ def _scalar_literal(node: Node, beside: Node | None) -> Text:
     else:
         kinds: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
         common = dt.promote(*others)
-        implied = dt.weak_dtype(kinds[node.dtype.kind], common) == node.dtype
-        if implied and common == node.dtype and node.dtype.kind == "f":
+        implied = dt.weak_dtype(kinds[kind_of(node.dtype)], common) == node.dtype
+        if implied and common == node.dtype and kind_of(node.dtype) == "f":
             number = _short_number(value, number)
     return number if implied else Text(f"{dtype_text(node.dtype)}({number.text})")
 
@@ -382,7 +383,7 @@ _LARGE: Final = 1e6
 def _nested_lists(value: Any) -> str:
     """An array as nested lists of numbers."""
     if not value.shape:
-        item = value.item() if value.dtype.kind != "f" else value[()]
+        item = value.item() if kind_of(value.dtype) != "f" else value[()]
         return number_text(item, value.dtype).text
     return f"[{', '.join(_nested_lists(np.asarray(x)) for x in value)}]"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.array import lift
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.formulas.form import ATOM, HIDDEN, Form, Text
 from tawny.formulas.formula import Formula, write
 from tawny.formulas.infix import (
@@ -317,10 +317,10 @@ def _number(value: Any, dtype: DType) -> Text:
         if whole.real:
             return Text(rf"{real} {sign} {imag}i", SUM)
         return Text(f"-{imag}i", UNARY) if sign == "-" else Text(f"{imag}i", PRODUCT)
-    if dtype.kind == "f" and not np.isfinite(value):
+    if kind_of(dtype) == "f" and not np.isfinite(value):
         text = _word("nan") if np.isnan(value) else r"\infty"
         return Text(f"-{text}", UNARY) if value < 0 else Text(text)
-    plain = number_text(value[()] if dtype.kind == "f" else value.item(), dtype)
+    plain = number_text(value[()] if kind_of(dtype) == "f" else value.item(), dtype)
     text = re.sub(r"\.0(?=e|$)", "", plain.text)
     level = UNARY if text.startswith("-") else ATOM
     mantissa, mark, exponent = text.partition("e")
@@ -345,7 +345,7 @@ _SETS: Final = {"b": r"\mathbb{B}", "i": r"\mathbb{Z}", "u": r"\mathbb{N}", "f":
 
 def _set_text(shape: Shape, dtype: DType) -> str:
     """The set that arrays of a dtype and shape are elements of."""
-    base = _SETS.get(dtype.kind, r"\mathbb{C}")
+    base = _SETS.get(kind_of(dtype), r"\mathbb{C}")
     sizes = r" \times ".join(map(str, shape))
     return f"{base}^{{{sizes}}}" if shape else base
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from tawny import dtype as dt
 from tawny.array import Array, as_value, check_unmasked, value_outside
 from tawny.dtype import check_all_fit
 from tawny.errors import type_error, value_error
@@ -28,7 +29,7 @@ def variable_value(node: Node, name: str, value: Any) -> Value:
         raise value_error("Program", f"{what} was given shape {array.shape}; it has {node.shape}")
     if node.dtype.kind in "biu" and (integer or array.dtype.kind in "biu"):
         check_all_fit(array, node.dtype, "Program", f"the value of {what}")
-    elif array.size and not integer and not np.can_cast(array.dtype, node.dtype, "same_kind"):
+    elif array.size and not integer and not dt.can_cast(array.dtype, node.dtype, "same_kind"):
         raise type_error(
             "Program",
             f"{what} was given dtype {array.dtype}; it has {node.dtype}: convert the value first "

@@ -13,6 +13,7 @@ from typing import Final
 from tawny.array import Array, array_for
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
+from tawny.dtype import kind_of
 from tawny.loops.building import Inside, LoopStep, build_loop, build_while, stand_in
 from tawny.node import Constant, Node, Part, make, make_parts, part, toposort
 from tawny.op import ELEMENTWISE, Elementwise
@@ -40,7 +41,7 @@ def push_forward_loop(
         more = [
             own[i]
             for i in range(op.carries)
-            if found[i] is not None and own[i] not in holders and own[i].dtype.kind in "fc"
+            if found[i] is not None and own[i] not in holders and kind_of(own[i].dtype) in "fc"
         ]
         if not more:
             break
@@ -134,7 +135,7 @@ def _pull_back_step(
     """
     body, own = op.body, op.body.arguments[1:]
     holders = {i: stand_in(body.results[i]) for i in wanted}
-    smooth = [x for x in own if x.dtype.kind in "fc"]
+    smooth = [x for x in own if kind_of(x.dtype) in "fc"]
     while True:
         pairs = [(body.results[i], holder) for i, holder in holders.items()]
         found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
@@ -156,7 +157,7 @@ def push_forward_while(
     while True:
         found = push_forward(holders, results)
         changed = [own[i] for i in range(count) if found[i] is not None]
-        more = [x for x in changed if x not in holders and x.dtype.kind in "fc"]
+        more = [x for x in changed if x not in holders and kind_of(x.dtype) in "fc"]
         if not more:
             break
         holders |= {x: stand_in(x) for x in more}
@@ -202,7 +203,7 @@ def pull_back_switch(
     holders = {i: stand_in(op.branches[0].results[i]) for i in seeds}
     rows: list[list[Node | None]] = []
     for branch in op.branches:
-        smooth = [x for x in branch.arguments if x.dtype.kind in "fc"]
+        smooth = [x for x in branch.arguments if kind_of(x.dtype) in "fc"]
         pairs = [(branch.results[i], h) for i, h in holders.items()]
         found = pull_back(sum_seeds(pairs), smooth, masked=keeps_zeros())
         rows.append([found.get(x) for x in branch.arguments])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.errors import type_error, value_error
 from tawny.loops.building import (
     Inside,
@@ -377,8 +377,8 @@ def _wider_numbers(
         wanted = node.dtype
         if number and not made.shape and _is_wider(made, node):
             common = dt.promote(*beside) if beside else made.dtype
-            is_tried = common == node.dtype or common.kind not in "fc"
-            wanted = made.dtype if is_tried or made.dtype.kind not in "fc" else common
+            is_tried = common == node.dtype or kind_of(common) not in "fc"
+            wanted = made.dtype if is_tried or kind_of(made.dtype) not in "fc" else common
         out.append(convert_node(node, wanted))
     return out
 
@@ -386,7 +386,9 @@ def _wider_numbers(
 def _is_wider(made: Node, node: Node) -> bool:
     """Whether a step gives numbers of a kind that holds those it began with."""
     kinds = "biufc"
-    return made.dtype != node.dtype and kinds.index(made.dtype.kind) >= kinds.index(node.dtype.kind)
+    return made.dtype != node.dtype and kinds.index(kind_of(made.dtype)) >= kinds.index(
+        kind_of(node.dtype)
+    )
 
 
 def _carry_error(op: str, path: str, old: Node, made: Node) -> ValueError:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
+from tawny.dtype import kind_of
 from tawny.errors import type_error, value_error
 from tawny.nn.checks import ClassIndices, Probabilities, Signs, check_target
 from tawny.ops.elementwise import where
@@ -73,7 +74,7 @@ def _cast_like(target: Array, prediction: Array) -> Array:
 
 
 def _check_prediction(op: str, x: Array) -> None:
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         raise type_error(op, f"the prediction has dtype {x.dtype}; accepted: floating point")
     if not x.ndim or not x.shape[0]:
         raise value_error(op, f"the prediction has shape {x.shape}; accepted: (batch, ...)")
@@ -254,7 +255,7 @@ def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float 
     logs = np.log_softmax(x, axis=-1)
     if y.dtype.kind in "iu" and y.shape == x.shape[:-1]:
         losses = -_at_classes(op, logs, y)
-    elif y.dtype.kind in "fiub" and y.shape == x.shape:
+    elif kind_of(y.dtype) in "fiub" and y.shape == x.shape:
         weights = _cast_like(y, x)
         losses = -np.sum(where(weights == 0, 0, weights * logs), axis=-1)
     else:

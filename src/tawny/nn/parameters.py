@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from tawny.array import Array, lift, wrap
-from tawny.dtype import DType, as_dtype, check_all_fit
+from tawny.dtype import DType, as_dtype, check_all_fit, kind_of
 from tawny.errors import type_error, value_error
 from tawny.graph.pickling import array_from, value_bytes
 from tawny.nn.init import Initialiser, as_initialiser, glorot_uniform, zeros
@@ -97,7 +97,7 @@ class Declaration:
 
     def accepts(self, dtype: DType) -> bool:
         """Whether numbers of a dtype can be its value: those of another kind lose too much."""
-        return dtype.kind in _ACCEPTED[self.dtype.kind]
+        return kind_of(dtype) in _ACCEPTED[kind_of(self.dtype)]
 
     def check_fits(self, value: Value, op: str, name: str) -> None:
         """Refuse integers that its dtype cannot hold."""
@@ -198,7 +198,7 @@ def Parameter(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> An
 
         float(Scaled()(3.0))                          # -> 6.0
     """
-    if (kind := as_dtype(dtype, "Parameter")).kind not in "fc":
+    if kind_of(kind := as_dtype(dtype, "Parameter")) not in "fc":
         raise type_error(
             "Parameter", f"dtype is {kind}; accepted: floating-point and complex numbers"
         )

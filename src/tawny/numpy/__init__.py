@@ -4,11 +4,12 @@ This is the one list of what is public here.  `tawny.eager` has the same functio
 """
 
 import math as _math
+from typing import Any as _Any
 from typing import Final as _Final
-from typing import Never as _Never
 
 import numpy as _numpy
 
+from tawny.dtype import bfloat16 as _bfloat16
 from tawny.numpy import fft as fft
 from tawny.numpy import linalg as linalg
 from tawny.numpy import protocols as _protocols  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -483,5 +484,7 @@ _attach_methods()
 _export_imports(__name__, "fft", "linalg")
 
 
-def __getattr__(name: str) -> _Never:
+def __getattr__(name: str) -> _Any:
+    if name == "bfloat16":
+        return _bfloat16().type
     raise _absence("tawny.numpy", name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, wrap
-from tawny.dtype import DType, as_dtype, check_categories
+from tawny.dtype import DType, as_dtype, check_categories, kind_of
 from tawny.errors import type_error, value_error
 from tawny.numpy.composite import complex_of, cumprod, cumsum, diff, where
 from tawny.numpy.matrix_functions import lstsq
@@ -79,7 +79,7 @@ def _edge(x: ArrayLike | None, dtype: DType, word: str) -> list[Array]:
     if x is None:
         return []
     edge = ravel(_array(x, "ediff1d"))
-    if not np.can_cast(edge.dtype, dtype, "same_kind"):
+    if not dt.can_cast(edge.dtype, dtype, "same_kind"):
         raise type_error(
             "ediff1d", f"{word} has dtype {edge.dtype}; it must cast to that of operand 0, {dtype}"
         )
@@ -219,7 +219,7 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Ou
 
 
 def _without_nan(x: Array, instead: int) -> Array:
-    kept: Array = where(e.isnan(x), instead, x) if x.dtype.kind in "fc" else x
+    kept: Array = where(e.isnan(x), instead, x) if kind_of(x.dtype) in "fc" else x
     return kept
 
 
@@ -315,7 +315,7 @@ def polyfit(
             f"operand 0 has shape {at.shape} and operand 1 {heights.shape}; accepted: a point or "
             "more, and a vector or matrix of as many rows",
         )
-    cutoff = at.size * float(np.finfo(at.dtype).eps) if rcond is None else rcond
+    cutoff = at.size * float(dt.finfo(at.dtype).eps) if rcond is None else rcond
     powers = vander(at, order)
     if w is not None:
         weight = expand_dims(_line(e.add(w, 0.0), "polyfit", "w", at.size), axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, lift_all, store, wrap
-from tawny.dtype import check_categories
+from tawny.dtype import check_categories, kind_of
 from tawny.dtype_rules import floating
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
@@ -147,12 +147,12 @@ def nan_to_num(
 ) -> Array:
     """`x` with `nan` for NaN, and the greatest or given numbers for the infinities."""
     array = _array(x, "nan_to_num")
-    if array.dtype.kind not in "fc":
+    if kind_of(array.dtype) not in "fc":
         return _copy_of(array) if copy else array
     if array.dtype.kind == "c":
         parts = (nan_to_num(p(array), True, nan, posinf, neginf) for p in (e.real, e.imag))
         return complex_of(*parts)
-    limits = np.finfo(array.dtype)
+    limits = dt.finfo(array.dtype)
     highest = float(limits.max) if posinf is None else posinf
     lowest = float(limits.min) if neginf is None else neginf
     result = array.node
@@ -322,7 +322,7 @@ def _inexact(x: ArrayLike, op: str) -> ArrayLike:
     if dt.is_weak(x):
         return x if isinstance(x, (float, complex)) else float(x)  # type: ignore[arg-type]
     node = lift(x, op, 1)
-    if node.dtype.kind in "fc":
+    if kind_of(node.dtype) in "fc":
         return x if isinstance(x, Array) else wrap(node)
     return wrap(make(Cast(dt.FLOAT64), (node,)))
 

@@ -49,7 +49,7 @@ _DIGITS: Final = 53
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1` times two to the power `x2`, an integer; rounded once."""
     array, exponent = _floating(x1, "ldexp"), wrap(lift(x2, "ldexp", 1))
-    if not np.can_cast(exponent.dtype, dt.INT64):
+    if not dt.can_cast(exponent.dtype, dt.INT64):
         raise type_error(
             "ldexp", f"operand 1 has dtype {exponent.dtype}; accepted: integers that fit int64"
         )

@@ -53,8 +53,8 @@ def bin_edges(
         if count < 1:
             raise value_error("histogram", f"bins is {count}; there must be at least 1")
         low, high = _interval(array, range)
-        kind = np.result_type(low, high, array.dtype)
-        wanted = np.result_type(kind, float) if kind.kind in "iub" else kind
+        kind = dt.promote(np.asarray(low).dtype, np.asarray(high).dtype, array.dtype)
+        wanted = dt.inexact_dtype(kind)
         if range is None and is_traced(array.node):
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)

@@ -167,7 +167,7 @@ def cond(x: ArrayLike, p: Order = None) -> Array:
 
 def _precision(shape: Shape, dtype: DType) -> float:
     """How small a singular value, relative to the greatest, may be rounding alone."""
-    return float(np.max(shape[-2:]) * np.finfo(dtype).eps)
+    return float(np.max(shape[-2:]) * dt.finfo(dtype).eps)
 
 
 def _cutoff(values: Array, shape: Shape, rtol: ArrayLike | None) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tawny.array import Array, ArrayLike, Out, store
+from tawny.dtype import kind_of
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
@@ -19,7 +20,7 @@ def _without_nan(a: ArrayLike, instead: complex, where: ArrayLike = True) -> tup
     there = e.equal(array, array)
     if where is not True:
         there = e.logical_and(there, where)
-    elif array.dtype.kind not in "fc":
+    elif kind_of(array.dtype) not in "fc":
         return array, there
     return e.where(there, array, asarray(instead, dtype=array.dtype)), there
 
@@ -144,7 +145,7 @@ def _extreme(
     values, there = _without_nan(array, worst if array.dtype.kind == "c" else worst.real)
     reduce = max if sign > 0 else min
     best = reduce(values, axis, None, keepdims, initial, where)
-    if values.dtype.kind not in "fc" or initial is not None:
+    if kind_of(values.dtype) not in "fc" or initial is not None:
         return best
     some = any(there, axis=axis, keepdims=keepdims)
     return e.where(some, best, asarray(float("nan"), dtype=values.dtype))

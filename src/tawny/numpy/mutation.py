@@ -125,7 +125,7 @@ def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLik
     target = _target(dst, "copyto")
     source = array_of(lift(src, "copyto", 1))
     weak = dt.is_weak(src)
-    if not weak and not np.can_cast(source.dtype, target.dtype, casting):  # type: ignore[arg-type]
+    if not weak and not dt.can_cast(source.dtype, target.dtype, casting):
         raise type_error(
             "copyto", f"{source.dtype} does not cast to {target.dtype} by casting={casting!r}"
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, known_value, lift, wrap
+from tawny.dtype import kind_of
 from tawny.errors import value_error
 from tawny.node import Node, Value, constant, make
 from tawny.numpy.grids import linspace
@@ -161,7 +162,7 @@ def _pad_statistic(node: Node, widths: Widths, mode: str, lengths: Any) -> Node:
 def _statistic(node: Node, axis: int, mode: str) -> Node:
     """A statistic along `axis`, rounded if the elements are integers."""
     result = STATISTICS[mode](wrap(node), axis=axis, keepdims=True)
-    whole = node.dtype.kind in "iu" and result.dtype.kind == "f"
+    whole = kind_of(node.dtype) in "iu" and kind_of(result.dtype) == "f"
     return asarray(e.rint(result) if whole else result, dtype=node.dtype).node
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, known_value, lift, lift_all, store, wrap
+from tawny.dtype import kind_of
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
 from tawny.numpy.composite import where
@@ -77,7 +78,7 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
         return array
     way_out = "whether the result is real must be known: take np.real(x)"
     imaginary = known_value(e.imag(array), "real_if_close", way_out)
-    limit = tol * np.finfo(array.dtype).eps if tol > 1 else tol
+    limit = tol * dt.finfo(array.dtype).eps if tol > 1 else tol
     return e.real(array) if bool((np.abs(imaginary) < limit).all()) else array
 
 
@@ -128,7 +129,7 @@ def nanargmin(
 def _without_nan(a: ArrayLike, instead: float, axis: int | None, op: str) -> Array:
     """`a` with `instead` for NaN."""
     array = wrap(lift(a, op))
-    if array.dtype.kind not in "fc":
+    if kind_of(array.dtype) not in "fc":
         return array
     along = normalise_axes(axis, array.ndim, op)
     value = array.node.value

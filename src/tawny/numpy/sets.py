@@ -54,15 +54,15 @@ class UniqueInverseResult(NamedTuple):
 
 
 def _sortable_value(x: ArrayLike, op: str, position: int = 0) -> Value:
-    """The value of an operand; float16 as float32, since NumPy's sort of it may go wrong."""
+    """The value of an operand; of 16 bits as float32, since NumPy's sort of it may go wrong."""
     value = known_value(wrap(lift(x, op, position)), op, _WAY_OUT)
-    return value.astype(dt.FLOAT32) if value.dtype == dt.FLOAT16 else value
+    return value.astype(dt.FLOAT32) if dt.is_half(value.dtype) else value
 
 
-def _restore_float16(value: Value, *operands: ArrayLike) -> Value:
-    """What was found among operands, as float16 if that is their common dtype."""
-    common = np.result_type(*[wrap(lift(x, "unique")).dtype for x in operands])
-    return value.astype(common) if common == dt.FLOAT16 else value
+def _restore_half(value: Value, *operands: ArrayLike) -> Value:
+    """What was found among operands, in 16 bits if their common dtype has those."""
+    common = dt.promote(*[lift(x, "unique").dtype for x in operands])
+    return value.astype(common) if dt.is_half(common) else value
 
 
 def _constant(value: Any) -> Array:
@@ -87,28 +87,28 @@ def _elements(value: Value, *sources: ArrayLike) -> Array:
 def unique_all(x: ArrayLike) -> UniqueAllResult:
     """Distinct elements in order, their first places, the inverse and the counts; NaNs differ."""
     values, *others = np.unique_all(_sortable_value(x, "unique_all"))
-    return UniqueAllResult(_elements(_restore_float16(values, x), x), *map(_constant, others))
+    return UniqueAllResult(_elements(_restore_half(values, x), x), *map(_constant, others))
 
 
 @public()
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """Distinct elements in order, and how often each occurs; NaNs differ."""
     values, counts = np.unique_counts(_sortable_value(x, "unique_counts"))
-    return UniqueCountsResult(_elements(_restore_float16(values, x), x), _constant(counts))
+    return UniqueCountsResult(_elements(_restore_half(values, x), x), _constant(counts))
 
 
 @public()
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """Distinct elements in order, and which of them each element is; NaNs differ."""
     values, inverse = np.unique_inverse(_sortable_value(x, "unique_inverse"))
-    return UniqueInverseResult(_elements(_restore_float16(values, x), x), _constant(inverse))
+    return UniqueInverseResult(_elements(_restore_half(values, x), x), _constant(inverse))
 
 
 @public()
 def unique_values(x: ArrayLike) -> Array:
     """Distinct elements in order; NaNs differ."""
     values = np.unique(_sortable_value(x, "unique_values"), equal_nan=False)
-    return _elements(_restore_float16(values, x), x)
+    return _elements(_restore_half(values, x), x)
 
 
 @public()
@@ -140,7 +140,7 @@ def unique(
     result = (
         take(array, _constant(first), axis=axis)
         if is_traced(array.node)
-        else _constant(_restore_float16(values, array))
+        else _constant(_restore_half(values, array))
     )
     asked = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
     further = tuple(_constant(v) for wanted, v in asked if wanted)
@@ -151,7 +151,7 @@ def unique(
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """Distinct elements that are in either, in order."""
     values = np.union1d(_sortable_value(ar1, "union1d"), _sortable_value(ar2, "union1d", 1))
-    return _elements(_restore_float16(values, ar1, ar2), ar1, ar2)
+    return _elements(_restore_half(values, ar1, ar2), ar1, ar2)
 
 
 @public()
@@ -162,15 +162,15 @@ def intersect1d(
     first, second = _sortable_value(ar1, "intersect1d"), _sortable_value(ar2, "intersect1d", 1)
     if return_indices:
         values, *places = np.intersect1d(first, second, assume_unique, return_indices=True)
-        return _elements(_restore_float16(values, ar1, ar2), ar1), *map(_constant, places)
-    return _elements(_restore_float16(np.intersect1d(first, second, assume_unique), ar1, ar2), ar1)
+        return _elements(_restore_half(values, ar1, ar2), ar1), *map(_constant, places)
+    return _elements(_restore_half(np.intersect1d(first, second, assume_unique), ar1, ar2), ar1)
 
 
 @public()
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """Distinct elements of `ar1` that are not in `ar2`, in order."""
     first, second = _sortable_value(ar1, "setdiff1d"), _sortable_value(ar2, "setdiff1d", 1)
-    return _elements(_restore_float16(np.setdiff1d(first, second, assume_unique), ar1), ar1)
+    return _elements(_restore_half(np.setdiff1d(first, second, assume_unique), ar1), ar1)
 
 
 @public()
@@ -178,4 +178,4 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
     """Distinct elements that are in one of the two only, in order."""
     first, second = _sortable_value(ar1, "setxor1d"), _sortable_value(ar2, "setxor1d", 1)
     values = np.setxor1d(first, second, assume_unique)
-    return _elements(_restore_float16(values, ar1, ar2), ar1, ar2)
+    return _elements(_restore_half(values, ar1, ar2), ar1, ar2)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, store, wrap
-from tawny.dtype import check_categories
+from tawny.dtype import check_categories, kind_of
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
@@ -31,7 +31,7 @@ def _lanes(x: Array, axis: Axis, op: str) -> tuple[Array, Shape]:
 
 def _nan_where_any(result: Array, lanes: Array) -> Array:
     """`result` with NaN where its lane has one: it sorts last."""
-    if lanes.dtype.kind not in "fc":
+    if kind_of(lanes.dtype) not in "fc":
         return result
     nan = asarray(float("nan"), dtype=result.dtype)
     return e.where(e.isnan(lanes[..., -1]), nan, result)
@@ -78,7 +78,7 @@ def nanmedian(
     """The median over `axis` of the elements that are not NaN; NaN where there is none."""
     del overwrite_input
     array = wrap(lift(a, "nanmedian"))
-    if array.dtype.kind not in "fc" or not array.size:
+    if kind_of(array.dtype) not in "fc" or not array.size:
         return median(array, axis, out, keepdims=keepdims)
     lanes, kept = _lanes(array, axis, "nanmedian")
     count = sum(e.logical_not(e.isnan(lanes)), axis=-1, keepdims=True)
@@ -136,7 +136,7 @@ def _fractions(op: str, q: Any, whole: float, array: Array) -> Array:
     check_categories(op, 1, node.dtype, dt.REAL)
     if node.value is not None and not ((node.value >= 0) & (node.value <= whole)).all():
         raise value_error(op, f"q is {q!r}; it must be from 0 to {whole:g}")
-    weak = dt.is_weak(q) and array.dtype.kind == "f"
+    weak = dt.is_weak(q) and kind_of(array.dtype) == "f"
     fraction = astype(wrap(node), array.dtype if weak else dt.inexact_dtype(node.dtype), copy=False)
     return fraction if whole == 1.0 else e.divide(fraction, whole)
 
@@ -292,7 +292,7 @@ def _nan_quantile(
     op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool, method: str
 ) -> Array:
     array = wrap(lift(x, op))
-    if array.dtype.kind != "f" or not array.size:
+    if kind_of(array.dtype) != "f" or not array.size:
         return _quantile(op, array, q, whole, axis, keepdims, method)
     fraction = _fractions(op, q, whole, array)
     lanes, kept = _lanes(array, axis, op)

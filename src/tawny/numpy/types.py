@@ -9,7 +9,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, check_device, lift
-from tawny.dtype import Category, DType, Number, as_dtype, own_dtype
+from tawny.dtype import Category, DType, Number, as_dtype, kind_of, own_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 
@@ -61,13 +61,13 @@ def _dtype_of(x: object, op: str) -> DType:
 def finfo(type: Any, /) -> FloatInfo:
     """Limits of a floating-point dtype; those of the parts for a complex one."""
     dtype = _dtype_of(type, "finfo")
-    if dtype.kind not in "fc":
+    if kind_of(dtype) not in "fc":
         raise value_error(
             "finfo",
             f"dtype {dtype} has no floating-point limits; "
             f"accepted: {dt.category_names(dt.INEXACT)}",
         )
-    info: Any = np.finfo(dtype)
+    info: Any = dt.finfo(dtype)
     return FloatInfo(
         bits=int(info.bits),
         eps=float(info.eps),
@@ -101,7 +101,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
         accepted = ", ".join(map(repr, CASTINGS))
         raise value_error("can_cast", f"casting is {casting!r}; accepted: {accepted}")
     given = _dtype_of(from_, "can_cast")
-    return bool(np.can_cast(given, as_dtype(to, "can_cast"), cast("Any", casting)))
+    return dt.can_cast(given, as_dtype(to, "can_cast"), casting)
 
 
 @public()
@@ -161,7 +161,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
             raise value_error(
                 "isdtype", f"kind {kind!r} is not known; accepted: {', '.join(KINDS)}, or a dtype"
             )
-        return dt.DTYPES[given] in KINDS[kind]
+        return dt.category(given) in KINDS[kind]
     if kind is None:
         raise type_error("isdtype", "kind is None; accepted: a dtype, a word, or a tuple of them")
     return given == as_dtype(kind, "isdtype")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.files.reading import MAX_BYTES, MAX_RANK, Fail, excerpt, open_regular
 from tawny.node import Value
 from tawny.onnx.element_types import element_dtype
@@ -123,7 +124,7 @@ class TensorReader:
         if dtype == np.float16:
             bits = np.fromiter(items, np.int64, len(items)).astype(np.uint16)
             return bits.view(np.float16).reshape(shape)
-        wide = dtype if dtype.kind == "f" or dtype.itemsize == 8 else np.dtype(np.int64)
+        wide = dtype if kind_of(dtype) == "f" or dtype.itemsize == 8 else np.dtype(np.int64)
         return np.fromiter(items, wide, len(items)).astype(dtype, copy=False).reshape(shape)
 
     def _external(self, tensor: Any, size: int, place: str) -> Value:

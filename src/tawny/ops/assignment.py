@@ -10,7 +10,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.errors import needs_values, overflow_error, type_error, value_error
 from tawny.foreign_attributes import UPDATE, raise_missing
 from tawny.node import Node, Value, make, scalar, variables
@@ -50,7 +50,7 @@ def _number(value: Any, dtype: DType, op: str, position: int) -> Node:
         if not math.isfinite(value):
             raise value_error(op, f"{what}, which has no {dtype} value")
         value = int(value)
-    if isinstance(value, int) and dtype.kind in "fc" and abs(value) > 2**1023:
+    if isinstance(value, int) and kind_of(dtype) in "fc" and abs(value) > 2**1023:
         raise overflow_error(op, f"{what}, too large for {dtype}")
     return scalar(value, dtype, op)
 
@@ -74,7 +74,7 @@ def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
     if mode != "set":
         kind = dt.weak_dtype(_kind(value), dtype) if node is None else node.dtype
         common = dt.promote(dtype, kind)
-        if not np.can_cast(common, dtype, "same_kind"):
+        if not dt.can_cast(common, dtype, "same_kind"):
             raise type_error(
                 op,
                 f"operand 1 has dtype {kind}, which gives {common} with operand 0; it must cast to "

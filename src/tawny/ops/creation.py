@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -389,7 +389,7 @@ def convert(x: Array, dtype: Any, order: object, casting: str, copy: bool) -> Ar
     """`x.astype(...)`: the same values as another dtype, which `casting` must allow."""
     check_layout(order, "astype")
     wanted = as_dtype(dtype, "astype")
-    if not np.can_cast(x.dtype, wanted, cast("Any", casting)):
+    if not dt.can_cast(x.dtype, wanted, casting):
         raise type_error("astype", f"{x.dtype} does not cast to {wanted} by casting={casting!r}")
     return astype(x, wanted, copy=copy)
 

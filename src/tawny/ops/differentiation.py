@@ -10,7 +10,7 @@ from typing import Final
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.dtype_rules import floating, inexact
 from tawny.node import Node, Part, make, remake, toposort
 from tawny.op import BatchOperand, Domain, Gradient, Op, Overwrites, Trait, Type, ViewStrides
@@ -67,7 +67,7 @@ def stop_gradient(x: ArrayLike, /) -> Array:
         float(tw.grad(lambda a: a * tw.stop_gradient(a))(3.0))   # -> 3.0
     """
     node = lift(x, "stop_gradient")
-    return wrap(make(StopGradient(), (node,)) if node.dtype.kind in "fc" else node)
+    return wrap(make(StopGradient(), (node,)) if kind_of(node.dtype) in "fc" else node)
 
 
 @scalar_op(

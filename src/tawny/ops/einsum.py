@@ -311,7 +311,7 @@ def _term(labels: Sequence[Any]) -> str:
 
 
 def _as_dtype(node: Node, dtype: DType, casting: str) -> Node:
-    if not np.can_cast(node.dtype, dtype, cast("Any", casting)):
+    if not dt.can_cast(node.dtype, dtype, casting):
         raise type_error(
             "einsum", f"dtype is {dtype}; {node.dtype} does not cast to it by {casting!r}"
         )

@@ -9,6 +9,7 @@ import math
 from typing import Any, Final
 
 from tawny.array import Array, Weak, wrap
+from tawny.dtype import kind_of
 from tawny.dtype_rules import (
     bits,
     chosen,
@@ -106,7 +107,7 @@ def _power(op: Elementwise, operands: tuple[Node, ...]) -> Node:
     node, (base, exponent) = make(op, operands), operands
     if type(exponent.op) is not Constant or exponent.shape or exponent.value is None:
         return node
-    if node.dtype.kind != "f" or node.dtype.itemsize < 4:
+    if kind_of(node.dtype) != "f" or node.dtype.itemsize < 4:
         return node
     name = _POWERS.get(exponent.value.item())
     if name is None:

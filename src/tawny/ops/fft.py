@@ -10,7 +10,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
 from tawny.attributes import Bounds
-from tawny.dtype import DType, as_dtype, check_categories
+from tawny.dtype import DType, as_dtype, check_categories, kind_of
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, constant, make
 from tawny.op import BatchOperand, Gradient, Op, Type
@@ -414,7 +414,7 @@ def _step(op: str, n: int, d: float) -> tuple[int, float]:
 
 def _frequencies(op: str, places: Array, step: float, dtype: Any) -> Array:
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
-    if wanted.kind != "f":
+    if kind_of(wanted) != "f":
         raise type_error(op, f"dtype is {wanted}; it must be a floating-point dtype")
     return astype(e.multiply(places, step), wanted, copy=False)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
+from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
 from tawny.attributes import Bounds, Natural
 from tawny.dtype import as_dtype
@@ -211,7 +212,7 @@ def _cast_each(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
         return nodes
     wanted = as_dtype(dtype, op)
     for position, node in enumerate(nodes):
-        if not np.can_cast(node.dtype, wanted, "same_kind"):
+        if not dt.can_cast(node.dtype, wanted, "same_kind"):
             raise type_error(
                 op,
                 f"operand {position} has dtype {node.dtype}, which does not cast to {wanted}; "

@@ -1,4 +1,4 @@
-"""float16 in functions of several steps: computed in float32, rounded once at the end."""
+"""16-bit floats in functions of several steps: computed in float32, rounded once at the end."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ R = TypeVar("R")
 
 
 def widen(x: Array) -> Array:
-    """`x` in the dtype that steps are computed in: float32 for float16, else its own."""
-    return wrap(make(Cast(dt.FLOAT32), (x.node,))) if x.dtype == dt.FLOAT16 else x
+    """`x` in the dtype that steps are computed in: float32 for 16 bits, else its own."""
+    return wrap(make(Cast(dt.FLOAT32), (x.node,))) if dt.is_half(x.dtype) else x
 
 
 def narrow(x: Array, dtype: DType) -> Array:
-    """`x` as float16 if `dtype` is that; else as it is."""
-    return wrap(make(Cast(dtype), (x.node,))) if dtype == dt.FLOAT16 != x.dtype else x
+    """`x` as `dtype` if that has 16 bits; else as it is."""
+    return wrap(make(Cast(dtype), (x.node,))) if dt.is_half(dtype) and dtype != x.dtype else x
 
 
 def in_single(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, which computes float16 operands in float32 and rounds its results once.
+    """`function`, which computes operands of 16 bits in float32 and rounds its results once.
 
-    Results are float16 if that is the common dtype of all operands that are arrays, and neither
-    `dtype` nor `out` asks for another.
+    Results are float16 or bfloat16 if that is the common dtype of all operands that are arrays, and
+    neither `dtype` nor `out` asks for another.
     """
     call: Callable[..., R] = explain_bad_calls(function)
 
     @functools.wraps(function)
     def in_steps(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not any(dt.FLOAT16 in _dtypes(x) for x in (*args, *kwargs.values())):
+        if not any(map(_has_half, (*args, *kwargs.values()))):
             return call(*args, **kwargs)
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
@@ -52,9 +52,10 @@ def in_single(function: Callable[P, R]) -> Callable[P, R]:
         result = call(*bound.args, **bound.kwargs)
         given = [bound.arguments.get(word) is not None for word in ("dtype", "out")]
         dtypes = [d for x in operands.values() for d in _dtypes(x)]
-        if any(given) or dt.promote(*dtypes) != dt.FLOAT16:
+        common = dt.promote(*dtypes)
+        if any(given) or not dt.is_half(common):
             return result
-        return cast("R", map_leaves(_narrow_result, result))
+        return cast("R", map_leaves(functools.partial(_narrow_result, common), result))
 
     return in_steps
 
@@ -70,14 +71,19 @@ def _dtypes(x: Any) -> list[DType]:
     return []
 
 
+def _has_half(x: Any) -> bool:
+    """Whether an operand, or one in a list of operands, has 16 bits."""
+    return any(map(dt.is_half, _dtypes(x)))
+
+
 def _widen_all(x: Any) -> Any:
-    if dt.FLOAT16 not in _dtypes(x):
+    if not _has_half(x):
         return x
     if isinstance(x, (list, tuple)):
         return [_widen_all(item) for item in cast("list[Any]", x)]
     return widen(x if isinstance(x, Array) else wrap(lift(x, "astype")))
 
 
-def _narrow_result(x: Any) -> Any:
+def _narrow_result(dtype: DType, x: Any) -> Any:
     single = isinstance(x, Array) and x.dtype == dt.FLOAT32
-    return narrow(x, dt.FLOAT16) if single else x
+    return narrow(x, dtype) if single else x

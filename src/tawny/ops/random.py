@@ -19,7 +19,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.attributes import AnyShape, Bounds, Natural
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType, as_dtype, check_categories
+from tawny.dtype import DType, as_dtype, check_categories, kind_of
 from tawny.dtype_rules import integer
 from tawny.errors import type_error, value_error
 from tawny.node import Constant, Node, Value, make, scalar
@@ -64,7 +64,7 @@ class Draw(Op, may_fail=False):
 
     def kind_mistake(self, kinds: str) -> str | None:
         """A dtype of none of these kinds."""
-        if self.dtype.kind in kinds:
+        if kind_of(self.dtype) in kinds:
             return None
         return f"dtype is {self.dtype}; expected a kind of number it draws"
 
@@ -264,7 +264,7 @@ def drawn_shape(shape: Any, parameters: Sequence[Node], op: str) -> Shape:
 def floating_dtype(dtype: Any, op: str) -> DType:
     """The floating-point dtype asked for; float64 when None."""
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
-    if wanted.kind != "f":
+    if kind_of(wanted) != "f":
         raise type_error(
             op, f"dtype is {wanted}; accepted: {dt.category_names(dt.FLOATING)} dtypes"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, store, wrap
-from tawny.dtype import DType, as_dtype
+from tawny.dtype import DType, as_dtype, kind_of
 from tawny.dtype_rules import real, truth
 from tawny.errors import type_error, value_error, with_location
 from tawny.node import Node, make
@@ -255,7 +255,7 @@ class LogSumExp(
         A result of -inf passes on no cotangent, one of +inf passes all of it to each element that
         is +inf, and nothing to the others.
         """
-        most = float(np.finfo(self.dtype).max)
+        most = float(dt.finfo(self.dtype).max)
         away = e.subtract(e.minimum(x, most), e.clip(self.keep_axes(result, x), -most, most))
         return scale_cotangent(self.keep_axes(cotangent, x), e.exp(away))
 
@@ -448,7 +448,7 @@ def _variance(
     node = lift(a, op)
     axes = normalise_axes(axis, len(node.shape), op)
     wanted = _mean_dtype(node, dtype, op)
-    if wanted.kind not in "fc":
+    if kind_of(wanted) not in "fc":
         raise type_error(op, f"dtype is {wanted}; accepted: {dt.category_names(dt.INEXACT)}")
     if where is True and centre is None:
         return make(Var(axes, keepdims, wanted, lost), (cast_for_sum(node, wanted),))

@@ -282,7 +282,8 @@ def sort_complex(a: ArrayLike) -> Array:
     ordered = sort(wrap(lift(a, "sort_complex")))
     if ordered.dtype.kind == "c":
         return ordered
-    narrow = ordered.dtype in (dt.INT8, dt.UINT8, dt.INT16, dt.UINT16, dt.FLOAT16, dt.FLOAT32)
+    small = (dt.INT8, dt.UINT8, dt.INT16, dt.UINT16, dt.FLOAT32)
+    narrow = ordered.dtype in small or dt.is_half(ordered.dtype)
     return astype(ordered, dt.COMPLEX64 if narrow else dt.COMPLEX128)
 
 

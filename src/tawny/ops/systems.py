@@ -46,10 +46,10 @@ class SlogdetResult(NamedTuple):
 def lapack_dtype(op: str, dtypes: tuple[DType, ...]) -> DType:
     """The single or double precision dtype that LAPACK computes in; integers become float64."""
     for position, dtype in enumerate(dtypes):
-        if dtype == dt.FLOAT16:
+        if dt.is_half(dtype):
             raise type_error(
                 op,
-                f"operand {position} has dtype float16, for which there is no LAPACK; convert it "
+                f"operand {position} has dtype {dtype}, for which there is no LAPACK; convert it "
                 "with np.astype(x, np.float32)",
             )
     return dt.promote(*map(dt.inexact_dtype, dtypes))

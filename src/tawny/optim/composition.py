@@ -22,7 +22,7 @@ import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import grad, value_and_grad
 from tawny.bad_calls import check_words
-from tawny.dtype import DTYPES
+from tawny.dtype import is_supported, kind_of
 from tawny.errors import type_error, value_error
 from tawny.foreign_attributes import OPTIMISER, raise_missing
 from tawny.node import Value
@@ -256,7 +256,7 @@ def _as_gradients(gradients: Any, parameters: Any) -> Any:
         slope, node = lift(given[name], "apply"), lift(wanted[name], "apply")
         if slope.shape != node.shape:
             wrong.append(f"{name} has shape {slope.shape}; it must be {node.shape}")
-        elif slope.dtype.kind != "f":
+        elif kind_of(slope.dtype) != "f":
             wrong.append(f"{name} is {slope.dtype}; accepted: real floating-point numbers")
     if wrong:
         raise value_error(
@@ -300,7 +300,7 @@ def _changes(
 
 
 def _zeros(parameter: Any) -> Value:
-    is_plain = type(parameter) is numpy.ndarray and parameter.dtype in DTYPES
+    is_plain = type(parameter) is numpy.ndarray and is_supported(parameter.dtype)
     known = parameter if is_plain else lift(parameter, "start")
     return numpy.zeros(known.shape, known.dtype)
 

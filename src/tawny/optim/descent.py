@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import numpy
 
+from tawny import dtype as dt
 from tawny.array import Array
 from tawny.autodiff.functions import value_and_grad
 from tawny.autodiff.jacobian import hessian
@@ -39,7 +40,7 @@ class Objective:
         variables = variables_for(start, "x")
         self._names: list[str] = [v.node.name for v in leaves(variables)]
         value, slopes = value_and_grad(function)(variables)
-        self.rounding = float(numpy.finfo(value.dtype).eps)
+        self.rounding = float(dt.finfo(value.dtype).eps)
         self._program = self._compile(variables, (value, leaves(slopes)))
         self._second: Program | None = None
         self.evaluations = 0

@@ -13,6 +13,7 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.bad_calls import explain_bad_calls
+from tawny.dtype import kind_of
 from tawny.engine.evaluation import evaluate
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
@@ -221,7 +222,7 @@ def _as_number(value: Any) -> Array:
         raise type_error(
             "minimise", f"the function gives shape {array.shape}; it must be one number"
         )
-    if array.dtype.kind != "f":
+    if kind_of(array.dtype) != "f":
         raise type_error(
             "minimise", f"the function gives {array.dtype}; accepted: real floating-point numbers"
         )
@@ -247,7 +248,7 @@ def _array(leaf: Any) -> Value:
         raise value_error("minimise", "x0 has rows of different lengths") from None
     if given.dtype.kind in "iu":
         given = given.astype(numpy.float64)
-    if given.dtype.kind != "f":
+    if kind_of(given.dtype) != "f":
         raise type_error(
             "minimise", f"x0 has dtype {given.dtype}; accepted: real floating-point numbers"
         )

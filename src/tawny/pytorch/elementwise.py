@@ -9,7 +9,7 @@ from typing import Any, Final
 import tawny.numpy as np
 from tawny import special
 from tawny.array import Array
-from tawny.dtype import BOOL
+from tawny.dtype import BOOL, kind_of
 from tawny.pytorch.table import Call, Lowering, cast, choose, is_integral, lowers, refuse
 
 Function = Callable[..., Array]
@@ -274,7 +274,7 @@ def sign(call: Call, x: Array) -> Array:
     """The sign; 0 for NaN, as PyTorch has it for real numbers."""
     if x.dtype == BOOL:
         return x
-    if x.dtype.kind == "f":
+    if kind_of(x.dtype) == "f":
         return choose(np.isnan(x), cast(0, x.dtype), np.sign(x))
     return np.sign(x)
 

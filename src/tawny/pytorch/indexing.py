@@ -13,7 +13,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import BOOL, INT64
+from tawny.dtype import BOOL, INT64, kind_of
 from tawny.pytorch.table import Call, as_axis, at_least_vector, cast, choose, lowers, refuse
 from tawny.shape import Shape
 
@@ -146,7 +146,7 @@ def scatter_reduce(
     refuse(BOOL in (x.dtype, source.dtype), "truth values")
     base = x
     if not include_self:
-        refuse(x.dtype.kind != "f", "integers without the tensor's own elements")
+        refuse(kind_of(x.dtype) != "f", "integers without the tensor's own elements")
         base = _scatter(x, dim, index, NEUTRAL[reduce], "set")
     return _scatter(base, dim, index, source, MODES[reduce])
 

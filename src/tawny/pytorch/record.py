@@ -11,6 +11,7 @@ import numpy
 import tawny.numpy as np
 from tawny import scopes
 from tawny.array import Array
+from tawny.dtype import bfloat16
 from tawny.ops.creation import var
 from tawny.pytorch import (
     creation,
@@ -178,7 +179,10 @@ def constant_of(tensor: Any) -> Array:
     """The value of a tensor as it is now."""
     check_kind(tensor)
     with fake_tensor.unset_fake_temporarily():
-        return np.asarray(numpy.array(tensor.detach().resolve_conj().resolve_neg().numpy()))
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        if plain.dtype == torch.bfloat16:  # of which PyTorch makes no NumPy array
+            return np.asarray(plain.view(torch.int16).numpy().view(bfloat16()))
+        return np.asarray(numpy.array(plain.numpy()))
 
 
 def _holds_arrays(x: Any) -> bool:

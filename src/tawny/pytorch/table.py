@@ -10,7 +10,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import DTYPES, DType
+from tawny.dtype import DType, dtype_named, dtype_names
 from tawny.pytorch.library import is_tensor, prims
 
 Lowering = Callable[..., Any]
@@ -71,10 +71,10 @@ def own_dtype(dtype: Any) -> DType:
     name = str(dtype).removeprefix("torch.")
     if name not in _NAMES:
         raise UnsupportedError(f"dtype {name}")
-    return numpy.dtype(name)
+    return dtype_named(name)
 
 
-_NAMES: Final = frozenset(map(str, DTYPES))
+_NAMES: Final = frozenset(dtype_names())
 
 
 def cast(x: Any, dtype: DType) -> Array:

@@ -9,7 +9,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import INT64
+from tawny.dtype import INT64, kind_of
 from tawny.pytorch.table import Call, cast, lowers, refuse
 from tawny.shape import Shape
 
@@ -245,7 +245,7 @@ def _max_windows(
     image: Array, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> _PoolWindows:
     refuse(any(d != 1 for d in dilation), "pooling with dilation")
-    refuse(image.dtype.kind != "f" or not image.size, f"pooling of {image.dtype}")
+    refuse(kind_of(image.dtype) != "f" or not image.size, f"pooling of {image.dtype}")
     return _PoolWindows(image.shape[1:-1], window, stride, padding, ceil_mode)
 
 
@@ -329,7 +329,7 @@ def average_pool(
     image = _batch(x, rank)
     means = _means(image.shape, window, stride, padding, ceil_mode, count_include_pad,
                    divisor_override)  # fmt: skip
-    refuse(image.dtype.kind != "f" or not image.size, f"pooling of {image.dtype}")
+    refuse(kind_of(image.dtype) != "f" or not image.size, f"pooling of {image.dtype}")
     if any(means.around):
         image = np.pad(image, means.widths)
     found = _AVG_POOL[rank](

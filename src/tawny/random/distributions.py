@@ -15,7 +15,7 @@ from tawny import dtype as dt
 from tawny.approximations.gamma import if_else, log_gamma
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType, as_dtype, check_categories
+from tawny.dtype import DType, as_dtype, check_categories, kind_of
 from tawny.errors import type_error, value_error
 from tawny.node import make
 from tawny.ops import elementwise as e
@@ -247,7 +247,7 @@ def poisson(mean: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Arra
         tw.random.poisson(3.0, (3,)).shape   # -> (3,)
     """
     wanted = dt.INT64 if dtype is None else as_dtype(dtype, "poisson")
-    if wanted.kind not in "iuf":
+    if kind_of(wanted) not in "iuf":
         raise type_error("poisson", f"dtype is {wanted}; accepted: integers, real numbers")
     _check("poisson", "mean", mean, lambda v: (v >= 0) & (v < 2**52), "from 0 to 2**52")
     (rate,), size, _ = _operands("poisson", shape, dt.FLOAT64, mean)
@@ -314,7 +314,7 @@ def categorical(logits: ArrayLike, axis: int = -1, shape: Any = None) -> Array:
     others = node.shape[:place] + node.shape[place + 1 :]
     wanted = others if shape is None else as_shape(shape, "categorical")
     check_broadcasts("categorical", 0, others, wanted)
-    scores = e.add(wrap(node), 0.0) if node.dtype.kind != "f" else wrap(node)
+    scores = e.add(wrap(node), 0.0) if kind_of(node.dtype) != "f" else wrap(node)
     behind = len(others) - place
     at = len(wanted) - behind
     size = (*wanted[:at], node.shape[place], *wanted[at:])

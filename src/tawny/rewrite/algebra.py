@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny import dtype as dt
+from tawny.dtype import kind_of
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops.creation import Cast
@@ -73,7 +75,7 @@ def _real(m: Match) -> bool:
 
 
 def _float(m: Match) -> bool:
-    return m.node.dtype.kind == "f"
+    return kind_of(m.node.dtype) == "f"
 
 
 def _finite(m: Match) -> bool:
@@ -135,13 +137,13 @@ def _same_dtype(m: Match) -> bool:
 
 def _power_of_two(m: Match) -> bool:
     """The quotient by the constant is the product by its reciprocal, to the bit."""
-    if m.node.dtype.kind != "f" or m["k"].dtype != m.node.dtype:
+    if kind_of(m.node.dtype) != "f" or m["k"].dtype != m.node.dtype:
         return False
     value = float(m.fill("k"))
     if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5 or value == 1.0:
         return False
-    least = float(np.finfo(m.node.dtype).smallest_normal)
-    return least <= abs(value) and least <= abs(1 / value) <= float(np.finfo(m.node.dtype).max)
+    least = float(dt.finfo(m.node.dtype).smallest_normal)
+    return least <= abs(value) and least <= abs(1 / value) <= float(dt.finfo(m.node.dtype).max)
 
 
 # --------------------------------------------------------------------- results

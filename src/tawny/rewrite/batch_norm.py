@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.node import Node, Value, constant, make, source_scope
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import ConvolutionOp
@@ -86,7 +87,7 @@ def _begins(node: Node) -> bool:
         return False
     weights = node.inputs[1]
     return (
-        node.dtype.kind == "f"
+        kind_of(node.dtype) == "f"
         and len(weights.shape) >= 2
         and weights.dtype == node.dtype
         and all(map(_is_constant, node.inputs[1:]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tawny.dtype import kind_of
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
 from tawny.rewrite.flow import Kind
@@ -48,12 +49,12 @@ def _negative_fma(m: Match) -> Node:
 def _adagrad(m: Match) -> bool:
     """Everything is computed in one floating-point dtype."""
     dtypes = {m[n].dtype for n in ("x", "rate", "epsilon")}
-    return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
+    return dtypes == {m.node.dtype} and kind_of(m.node.dtype) == "f"
 
 
 def _adagrad_fma(m: Match) -> bool:
     dtypes = {m[n].dtype for n in ("y", "z", "rate", "epsilon")}
-    return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
+    return dtypes == {m.node.dtype} and kind_of(m.node.dtype) == "f"
 
 
 ADAGRAD: Final[tuple[RewriteRule, ...]] = (

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.dtype import DType
+from tawny import dtype as dt
+from tawny.dtype import DType, kind_of
 from tawny.node import Constant, Node, Value, constant, make_as
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
 from tawny.ops.creation import Arange, Cast
@@ -151,11 +152,11 @@ def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of `source` is a value of `target`."""
     if source == target:
         return True
-    if not np.can_cast(source, target, "safe"):
+    if not dt.can_cast(source, target, "safe"):
         return False
-    if source.kind in "iu" and target.kind in "fc":
+    if kind_of(source) in "iu" and kind_of(target) in "fc":
         bits = 8 * source.itemsize - (source.kind == "i")
-        return bits <= np.finfo(target).nmant + 1
+        return bits <= int(dt.finfo(target).nmant) + 1
     return True
 
 
@@ -198,7 +199,7 @@ def _stays_finite(op: Arange) -> bool:
     """Whether no number is more than the dtype holds; a step more is for rounding."""
     rise = float(abs(op.step)) * (op.length + 1) if op.length > 1 else 0.0
     most = float(abs(op.start)) + rise
-    return most < float(np.finfo(op.dtype).max)
+    return most < float(dt.finfo(op.dtype).max)
 
 
 def _never_wraps(node: Node) -> bool:

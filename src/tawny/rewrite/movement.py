@@ -6,6 +6,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.node import Node, constant, make
 from tawny.op import Op
 from tawny.ops.creation import Cast
@@ -175,9 +176,9 @@ def _cast_twice(m: Match) -> Node | None:
     to = m.node.dtype
     if not is_lossless(source.dtype, inner.dtype):
         return None
-    if source.dtype.kind == "f" and to.kind in "iu":
+    if kind_of(source.dtype) == "f" and kind_of(to) in "iu":
         return None
-    if source.dtype.kind in "biu" and inner.dtype.kind in "fc" and to.kind in "iu":
+    if kind_of(source.dtype) in "biu" and kind_of(inner.dtype) in "fc" and kind_of(to) in "iu":
         return None
     return source if source.dtype == to else make(Cast(to), (source,))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tawny.dtype import kind_of
 from tawny.rewrite.flow import Kind, RuleInfo
 from tawny.rewrite.pattern import Capture, Fill, Match, OpPattern, RewriteRule, elementwise
 
@@ -55,7 +56,7 @@ QUOTIENTS: Final[tuple[Equation, ...]] = (
 
 def _is_computed_in(kinds: str, m: Match, *names: str) -> bool:
     """Everything is computed in one dtype, of one of these kinds."""
-    return m.node.dtype.kind in kinds and all(m[n].dtype == m.node.dtype for n in names)
+    return kind_of(m.node.dtype) in kinds and all(m[n].dtype == m.node.dtype for n in names)
 
 
 def _integers(m: Match) -> bool:

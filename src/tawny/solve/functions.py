@@ -19,7 +19,7 @@ from tawny.array import Array, wrap
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back
 from tawny.autodiff.tracing import substitute
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.errors import type_error, value_error
 from tawny.loops.building import Inside, extract, nodes_inside, stand_in, step_variable
 from tawny.loops.structures import (
@@ -59,7 +59,7 @@ class Packing:
         for node, x in zip(nodes, given, strict=True):
             if is_number(x):
                 common = dt.weak_dtype(cast("type[dt.Number]", type(x)), common)
-            elif node.dtype.kind not in "biufc" or node.dtype == dt.FLOAT16:
+            elif kind_of(node.dtype) not in "biufc" or dt.is_half(node.dtype):
                 raise _dtype_error(op, what, node.dtype)
         self.dtype: Final = dt.inexact_dtype(common)
         self.types: Final = [(n.shape, _leaf_dtype(n.dtype, self.dtype)) for n in nodes]
@@ -141,7 +141,7 @@ class VectorFunction(NamedTuple):
         """The change of the value with that of some operands."""
         own = self.body.arguments
         moves = {i: t.node for i, t in enumerate(tangents) if t is not None}
-        holders = {own[i]: stand_in(own[i]) for i in moves if own[i].dtype.kind in "fc"}
+        holders = {own[i]: stand_in(own[i]) for i in moves if kind_of(own[i].dtype) in "fc"}
         (found,) = push_forward(holders, self.body.results)
         if found is None:
             return None
@@ -155,7 +155,7 @@ class VectorFunction(NamedTuple):
         """The cotangents of some operands, given that of the value."""
         own, (result,) = self.body.arguments, self.body.results
         holder = stand_in(result)
-        smooth = [own[i] for i in wrt if own[i].dtype.kind in "fc"]
+        smooth = [own[i] for i in wrt if kind_of(own[i].dtype) in "fc"]
         found = pull_back({result: holder}, smooth, masked=keeps_zeros())
         places = self._places(operands) | {holder: cotangent.node}
         return [

@@ -20,7 +20,7 @@ from tawny.autodiff.functions import vjp
 from tawny.autodiff.implicit import EquationRule, attach_equation
 from tawny.autodiff.vmap import vmap
 from tawny.bad_calls import explain_bad_calls
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.errors import type_error, value_error
 from tawny.loops.functions import fori_loop, scan, while_loop
 from tawny.ops.creation import convert_node
@@ -273,8 +273,8 @@ class TrajectoryRule(EquationRule):
         _, times, y0, *parameters = operands
         if cotangent is None:
             return [None] * len(operands)
-        own, smooth = self.function, [p for p in parameters if p.dtype.kind in "fc"]
-        places = [1, *[2 + i for i, p in enumerate(parameters) if p.dtype.kind in "fc"]]
+        own, smooth = self.function, [p for p in parameters if kind_of(p.dtype) in "fc"]
+        places = [1, *[2 + i for i, p in enumerate(parameters) if kind_of(p.dtype) in "fc"]]
         zero = zeros_of((y0.shape, y0.dtype))
         sums = [zeros_of((p.shape, dt.promote(p.dtype, dt.real_dtype(y0.dtype)))) for p in smooth]
         packing = Packing("ode", "y", [y0, zero, *sums])
@@ -306,7 +306,7 @@ class TrajectoryRule(EquationRule):
             None,
             self._of_times(times, rows, parameters, weights),
             a + cotangent[0],
-            *[next(of_parameters) if p.dtype.kind in "fc" else None for p in parameters],
+            *[next(of_parameters) if kind_of(p.dtype) in "fc" else None for p in parameters],
         ]
 
     def _rates(self, times: Array, rows: Array, parameters: Sequence[Array]) -> Array:
@@ -409,7 +409,7 @@ def ode(
 
 def _times(t: ArrayLike, dtype: DType) -> Array:
     node = lift(t, "ode")
-    if len(node.shape) != 1 or not node.shape[0] or node.dtype.kind not in "iuf":
+    if len(node.shape) != 1 or not node.shape[0] or kind_of(node.dtype) not in "iuf":
         raise value_error(
             "ode",
             f"t is {node.dtype}{list(node.shape)}; accepted: real times along one axis, the first "

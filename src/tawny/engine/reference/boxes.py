@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.boxes import NONE, NonMaximumSuppression, SuppressionByClass
 
@@ -46,7 +47,7 @@ def _suppress(boxes: Value, scores: Value, threshold: float, count: int) -> Valu
 
 def _order(scores: Value) -> Value:
     """Places by falling score; equals in the order they came."""
-    falling = -scores if scores.dtype.kind == "f" else ~scores
+    falling = -scores if kind_of(scores.dtype) == "f" else ~scores
     return np.argsort(falling, kind="stable")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference import elementwise
-from tawny.engine.reference.kernel import INTO, KERNELS, Value, cast
+from tawny.engine.reference.kernel import INTO, Value, call_kernel, cast
 from tawny.node import Constant, Node
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
@@ -27,8 +27,8 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
         if isinstance(op, Elementwise):
             return cast(elementwise.compute(op, operands), node.dtype)
         if isinstance(op, Draw):
-            return cast(KERNELS[type(op)](op, draw, *operands), node.dtype)
-        result = KERNELS[type(op)](op, *([draw] if isinstance(op, BodyOp) else []), *operands)
+            return cast(call_kernel(op, operands, draw), node.dtype)
+        result = call_kernel(op, operands, *([draw] if isinstance(op, BodyOp) else []))
     except Exception as error:
         explain_failure(node, error)
         raise

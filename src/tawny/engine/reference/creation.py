@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tawny.engine.reference.kernel import Value, kernel
+from tawny.dtype import accumulation_dtype
+from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.node import Constant, Part, Variable
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.differentiation import (
@@ -20,8 +21,8 @@ from tawny.ops.differentiation import (
 from tawny.ops.movement import BroadcastTo, Copy
 
 
-@kernel(Constant)
-@kernel(Variable)
+@kernel(Constant, widened=False)
+@kernel(Variable, widened=False)
 def leaf(op: Constant | Variable) -> Value:
     """Leaves have values already; reaching this means one was not given."""
     raise ValueError(
@@ -29,33 +30,33 @@ def leaf(op: Constant | Variable) -> Value:
     )
 
 
-@kernel(Part)
+@kernel(Part, widened=False)
 def part(op: Part, results: tuple[Value, ...]) -> Value:
     """One of several results."""
     return results[op.index]
 
 
-@kernel(BroadcastTo)
+@kernel(BroadcastTo, widened=False)
 def broadcast_to(op: BroadcastTo, x: Value) -> Value:
     """A view with strides of 0."""
     return np.broadcast_to(x, op.shape)
 
 
-@kernel(Cast)
+@kernel(Cast, widened=False)
 def astype(op: Cast, x: Value) -> Value:
     """A conversion as NumPy makes it; the warning about imaginary parts came at build."""
     drops = x.dtype.kind == "c" and op.dtype.kind not in "cb"
-    return (np.real(x) if drops else x).astype(op.dtype)
+    return cast(np.real(x) if drops else x, op.dtype, copy=True)
 
 
-@kernel(Copy)
+@kernel(Copy, widened=False)
 def copy(op: Copy, x: Value) -> Value:
     """Memory of its own."""
     del op
     return np.array(x)
 
 
-@kernel(Arange)
+@kernel(Arange, widened=False)
 def arange(op: Arange) -> Value:
     """The first two, then the first plus multiples of their difference, as NumPy does.
 
@@ -65,7 +66,7 @@ def arange(op: Arange) -> Value:
     out = np.empty(op.length, op.dtype)
     out[:2] = leading = np.array(op.leading(), op.dtype)
     if op.length > 2:
-        first, second = leading.astype(np.float32 if op.dtype == np.float16 else op.dtype)
+        first, second = leading.astype(accumulation_dtype(op.dtype))
         out[2:] = first + np.arange(2, op.length).astype(first.dtype) * (second - first)
     return out
 
@@ -82,27 +83,27 @@ def eye(op: Eye) -> Value:
     return np.eye(op.rows, op.columns, op.offset, dtype=op.dtype)
 
 
-@kernel(Argument)
+@kernel(Argument, widened=False)
 def _(op: Argument, x: Value) -> Value:
     del op
     return x
 
 
-@kernel(StopGradient)
+@kernel(StopGradient, widened=False)
 def _(op: StopGradient, x: Value) -> Value:
     del op
     return x
 
 
-@kernel(Again)
+@kernel(Again, widened=False)
 def _(op: Again, x: Value, after: Value) -> Value:
     del op, after
     return x
 
 
-@kernel(Checkpoint)
-@kernel(CustomForward)
-@kernel(CustomReverse)
-@kernel(Implicit)
+@kernel(Checkpoint, widened=False)
+@kernel(CustomForward, widened=False)
+@kernel(CustomReverse, widened=False)
+@kernel(Implicit, widened=False)
 def _(op: DerivativeMarker, *operands: Value) -> tuple[Value, ...]:
     return operands[: op.results]

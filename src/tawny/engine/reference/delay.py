@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.array import check_unmasked
+from tawny.dtype import kind_of
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.delay import DelayedCall, Fold, LazyPrint, MapElements, RunningFold, UserFunction
 
@@ -20,7 +21,7 @@ def _read_only(value: Value) -> Value:
     return view
 
 
-@kernel(DelayedCall)
+@kernel(DelayedCall, widened=False)
 def apply(op: DelayedCall, *operands: Value) -> Value:
     """A copy of what the function gives, which may keep its own."""
     given = op.function.it(*map(_read_only, operands))
@@ -47,7 +48,7 @@ def _numbers(op: UserFunction, objects: Value) -> Value:
     """Python numbers as the declared dtype, if they are of its kind."""
     if objects.size:
         given = np.array(objects.tolist()).dtype
-        if _KINDS.get(given.kind, len(_KINDS)) > _KINDS[op.dtype.kind]:
+        if _KINDS.get(kind_of(given), len(_KINDS)) > _KINDS[kind_of(op.dtype)]:
             raise TypeError(
                 f"{op.facts().name}: {op.function!r} gave {given} numbers, which are not "
                 f"{op.dtype}; declare dtype={str(given)!r}"
@@ -55,7 +56,7 @@ def _numbers(op: UserFunction, objects: Value) -> Value:
     return objects.astype(op.dtype)
 
 
-@kernel(MapElements)
+@kernel(MapElements, widened=False)
 def map_elements(op: MapElements, x: Value) -> Value:
     """One call for each element."""
     out = np.empty(x.size, object)
@@ -72,7 +73,7 @@ def _lines(x: Value, axis: int | None) -> Value:
     return np.moveaxis(x, axis, 0).reshape(x.shape[axis], others)
 
 
-@kernel(Fold)
+@kernel(Fold, widened=False)
 def fold(op: Fold, x: Value, *initial: Value) -> Value:
     """One call for each element, in order along the axis."""
     rows: list[list[Any]] = _lines(x, op.axis).tolist()
@@ -82,7 +83,7 @@ def fold(op: Fold, x: Value, *initial: Value) -> Value:
     return _numbers(op, _objects([state])).reshape(op.shape)
 
 
-@kernel(RunningFold)
+@kernel(RunningFold, widened=False)
 def scan(op: RunningFold, x: Value) -> Value:
     """One call for each element after the first, in order along the axis."""
     lines = _lines(x, op.axis)
@@ -105,7 +106,7 @@ def _objects(rows: list[list[Any]]) -> Value:
     return out
 
 
-@kernel(LazyPrint)
+@kernel(LazyPrint, widened=False)
 def lazy_print(op: LazyPrint, x: Value) -> Value:
     """The text, then the operand itself."""
     file = sys.stdout if op.file.it is None else op.file.it

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.dtype import FLOAT32, bfloat16, is_bfloat16
 from tawny.engine.reference import special
+from tawny.engine.reference.bfloat16 import round_to_bfloat16, widen
 from tawny.engine.reference.kernel import Value, cast
 from tawny.op import Elementwise
 from tawny.scalar import Arg, Const, Expr, Prim, PrimCall
@@ -98,12 +100,39 @@ def compute(op: Elementwise, operands: Sequence[Value]) -> Value:
     rule; a composite expression is computed wholly in the op's own dtype.
     """
     expr = op.scalar
+    if any(is_bfloat16(x.dtype) for x in operands):
+        return _compute_rounding(op, operands)
     if isinstance(expr, PrimCall) and all(isinstance(a, Arg) for a in expr.args):
         return np.asarray(evaluate(expr, operands))
     rule = op.info.dtype
     loop = rule.computes_in(op.info.name, [x.dtype for x in operands])
     converted = [x if i < rule.ignores else cast(x, loop) for i, x in enumerate(operands)]
     return np.asarray(evaluate(expr, converted))
+
+
+def _compute_rounding(op: Elementwise, operands: Sequence[Value]) -> Value:
+    """The value of an op with operands of bfloat16: each primitive in float32, and rounded."""
+    rule = op.info.dtype
+    loop = rule.computes_in(op.info.name, [x.dtype for x in operands])
+    if not is_bfloat16(loop):
+        return compute(op, [widen(x) for x in operands])
+    converted = [x if i < rule.ignores else cast(x, loop) for i, x in enumerate(operands)]
+    return np.asarray(_round_each(op.scalar, converted))
+
+
+def _round_each(expr: Expr, operands: Sequence[Value]) -> Any:
+    """Value of a scalar expression, whose every primitive is rounded to bfloat16."""
+    match expr:
+        case Arg(position):
+            return operands[position]
+        case Const(value):
+            return float(bfloat16().type(value)) if isinstance(value, float) else value
+        case PrimCall(prim, args):
+            given = [_round_each(a, operands) for a in args]
+            if prim is Prim.NEXTAFTER:
+                return np.nextafter(*given)
+            made = SPELLING[prim](*[widen(x) if hasattr(x, "dtype") else x for x in given])
+            return round_to_bfloat16(made) if made.dtype == FLOAT32 else made
 
 
 def evaluate(expr: Expr, operands: Sequence[Value]) -> Any:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from tawny.dtype import is_bfloat16
 from tawny.engine.atomicity import run_to_end
 from tawny.engine.lowering import PROCESSOR
 from tawny.engine.protocol import Measurement, Task
@@ -125,6 +126,8 @@ def single_ufunc(node: Node) -> np.ufunc | None:
     """The ufunc that computes the node by itself and can write to a given place."""
     op = node.op
     if not isinstance(op, Elementwise) or not isinstance(op.scalar, PrimCall):
+        return None
+    if any(is_bfloat16(x.dtype) for x in (node, *node.inputs)):
         return None
     if [a for a in op.scalar.args if not isinstance(a, Arg)]:
         return None

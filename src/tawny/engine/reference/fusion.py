@@ -9,7 +9,7 @@ import numpy as np
 
 from tawny.dtype import DType
 from tawny.engine.reference import elementwise
-from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
+from tawny.engine.reference.kernel import Value, call_kernel, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.body import Body
@@ -22,10 +22,10 @@ def _apply(op: Op, dtype: DType, operands: Sequence[Value]) -> Value:
     """What the unfused node would give."""
     if isinstance(op, Elementwise):
         return cast(elementwise.compute(op, operands), dtype)
-    return cast(KERNELS[type(op)](op, *operands), dtype)
+    return cast(call_kernel(op, operands), dtype)
 
 
-@kernel(Group)
+@kernel(Group, widened=False)
 def group(op: Group, *operands: Value) -> Any:
     """A body, step by step."""
     return _run_body(op.body, operands)
@@ -57,7 +57,7 @@ def _epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> 
     return result if last is None else _apply(last, dtype, (result,))
 
 
-@kernel(FusedMatmul)
+@kernel(FusedMatmul, widened=False)
 def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value:
     """NumPy's product of views, then the epilogue."""
     left = np.swapaxes(a, -1, -2) if op.transpose_a else a
@@ -66,7 +66,7 @@ def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value
     return _epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
 
 
-@kernel(ProductGroup)
+@kernel(ProductGroup, widened=False)
 def product_group(op: ProductGroup, *operands: Value) -> Any:
     """The whole product, then the body."""
     product = _apply(op.product, op.body.operands[0][1], operands[: op.product_arity])
@@ -74,13 +74,13 @@ def product_group(op: ProductGroup, *operands: Value) -> Any:
     return _run_body(op.body, (*pieces, *operands[op.product_arity :]))
 
 
-@kernel(Bands)
+@kernel(Bands, widened=False)
 def bands(op: Bands, *operands: Value) -> Any:
     """The whole body at once."""
     return _run_body(op.body, operands)
 
 
-@kernel(FusedConvolution, composed=True)
+@kernel(FusedConvolution, composed=True, widened=False)
 def fused_convolution(op: FusedConvolution, x: Value, weights: Value, *operands: Value) -> Value:
     """The convolution, then the epilogue."""
     plain = Convolution(op.strides, op.padding, op.dilation, op.groups)

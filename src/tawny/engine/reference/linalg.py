@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.dtype import accumulation_dtype
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.engine.reference.workspace import factor_numbers, in_lapack, linear_system, matrices
 from tawny.ops.eigenvalues import Eig, Eigh, Eigvals, Eigvalsh
@@ -29,8 +30,7 @@ def einsum(op: Einsum, *operands: Value) -> Any:
     Where an axis is stretched, NumPy would add up the other operand alone before it multiplies: no
     zero would meet an infinity.
     """
-    half = operands[0].dtype == np.float16
-    wide = [x.astype(np.float32) for x in operands] if half else operands
+    wide = [x.astype(accumulation_dtype(x.dtype), copy=False) for x in operands]
     terms = op.subscripts.split("->")[0].split(",")
     sizes = {
         pair for t, x in zip(terms, operands, strict=True) for pair in zip(t, x.shape, strict=True)

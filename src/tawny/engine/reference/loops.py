@@ -54,7 +54,7 @@ def run_of(body: Subgraph) -> BodyRun:
     return known
 
 
-@kernel(ScanLoop, composed=True)
+@kernel(ScanLoop, composed=True, widened=False)
 def loop(op: ScanLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     """One step after the other."""
     run = run_of(op.body)
@@ -71,7 +71,7 @@ def loop(op: ScanLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     return (*carries, *stacked)
 
 
-@kernel(WhileLoop, composed=True)
+@kernel(WhileLoop, composed=True, widened=False)
 def while_loop(op: WhileLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     """One step after the other, as long as the last one says so."""
     run = run_of(op.body)
@@ -85,7 +85,7 @@ def while_loop(op: WhileLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     return tuple(carries)
 
 
-@kernel(Switch, composed=True)
+@kernel(Switch, composed=True, widened=False)
 def switch(op: Switch, draw: int, index: Value, *operands: Value) -> tuple[Value, ...]:
     """The branch with that number, or the nearest."""
     number = min(max(int(index), 0), len(op.branches) - 1)

@@ -17,49 +17,49 @@ from tawny.ops.pieces import GatherPieces
 from tawny.ops.selection import describe_outside
 
 
-@kernel(Reshape)
+@kernel(Reshape, widened=False)
 def reshape(op: Reshape, x: Value) -> Value:
     """A view where the strides allow one."""
     return x.reshape(op.shape)
 
 
-@kernel(Transpose)
+@kernel(Transpose, widened=False)
 def transpose(op: Transpose, x: Value) -> Value:
     """A view of `x`."""
     return x.transpose(op.axes)
 
 
-@kernel(Flip)
+@kernel(Flip, widened=False)
 def flip(op: Flip, x: Value) -> Value:
     """A view with negative strides."""
     return np.flip(x, op.axes)
 
 
-@kernel(Roll)
+@kernel(Roll, widened=False)
 def roll(op: Roll, x: Value) -> Value:
     """NumPy's own."""
     return np.roll(x, op.shifts, tuple(range(x.ndim)))
 
 
-@kernel(Tile)
+@kernel(Tile, widened=False)
 def tile(op: Tile, x: Value) -> Value:
     """NumPy's own."""
     return np.tile(x, op.repetitions)
 
 
-@kernel(Repeat)
+@kernel(Repeat, widened=False)
 def repeat(op: Repeat, x: Value) -> Value:
     """NumPy's own."""
     return np.repeat(x, op.repeats, op.axis)
 
 
-@kernel(Concat)
+@kernel(Concat, widened=False)
 def concat(op: Concat, *arrays: Value) -> Value:
     """NumPy's own."""
     return np.concatenate(arrays, op.axis)
 
 
-@kernel(Pad)
+@kernel(Pad, widened=False)
 def pad(op: Pad, x: Value, fill: Value) -> Value:
     """The operand in the middle of an array filled with the value."""
     out = np.full(op.infer_shape(x.shape, fill.shape), fill, x.dtype)
@@ -67,7 +67,7 @@ def pad(op: Pad, x: Value, fill: Value) -> Value:
     return out
 
 
-@kernel(Diagonal)
+@kernel(Diagonal, widened=False)
 def diagonal(op: Diagonal, x: Value) -> Value:
     """A read-only view of `x`."""
     return np.diagonal(x, op.offset, -2, -1)
@@ -95,7 +95,7 @@ def _front(x: Value, axes: tuple[int, ...]) -> Value:
     return np.moveaxis(x, axes, range(len(axes)))
 
 
-@kernel(CheckedIndices)
+@kernel(CheckedIndices, widened=False)
 def places(op: CheckedIndices, x: Value) -> Value:
     """The operand, once it is known to lie within."""
     outside = index_outside(x, op.count)
@@ -106,13 +106,13 @@ def places(op: CheckedIndices, x: Value) -> Value:
     return x
 
 
-@kernel(Slice)
+@kernel(Slice, widened=False)
 def slice_(op: Slice, x: Value) -> Value:
     """A view of `x`."""
     return x[_slices(op.ranges)]
 
 
-@kernel(Gather)
+@kernel(Gather, widened=False)
 def gather(op: Gather, x: Value, *indices: Value) -> Value:
     """NumPy's indexing with the indexed axes first, and their place found afterwards."""
     rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
@@ -120,7 +120,7 @@ def gather(op: Gather, x: Value, *indices: Value) -> Value:
     return np.moveaxis(picked, range(rank), range(op.place, op.place + rank))
 
 
-@kernel(GatherPieces)
+@kernel(GatherPieces, widened=False)
 def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
     """Piece by piece: what lies in it."""
     pieces, inner = operands[: op.pieces], operands[0].shape[1:]
@@ -135,7 +135,7 @@ def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
     return out
 
 
-@kernel(Scatter)
+@kernel(Scatter, widened=False)
 def scatter(op: Scatter, x: Value, value: Value, *indices: Value) -> Value:
     """A copy, changed through a view of the part; repeated indices take in every value."""
     out = np.array(x)

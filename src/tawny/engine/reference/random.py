@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tawny.dtype import DType
+from tawny.dtype import DType, is_bfloat16
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.random import Integers, Normal, Permutation, Uniform
 
@@ -75,17 +75,19 @@ def fill(
 
 
 def _fraction(high: Words, low: Words, dtype: DType) -> Value:
-    """A number from 0 up to 1 with as many random bits as `dtype` has: 53, 24 or 11."""
+    """A number from 0 up to 1 with as many random bits as `dtype` has: 53, 24, 11 or 8."""
     match dtype.itemsize:
         case 8:
             return ((high >> np.uint64(5)) * 2.0**26 + (low >> np.uint64(6))) * 2.0**-53
         case 4:
             return (high >> np.uint64(8)) * 2.0**-24
+        case _ if is_bfloat16(dtype):
+            return (high >> np.uint64(24)) * 2.0**-8
         case _:
             return (high >> np.uint64(21)) * 2.0**-11
 
 
-@kernel(Uniform)
+@kernel(Uniform, widened=False)
 def uniform(op: Uniform, draw: int) -> Value:
     """Words 0 and 1 as a fraction."""
 
@@ -96,9 +98,9 @@ def uniform(op: Uniform, draw: int) -> Value:
     return fill(math.prod(op.shape), op.dtype, op.seed, op.stream, draw, element).reshape(op.shape)
 
 
-@kernel(Normal)
+@kernel(Normal, widened=False)
 def normal(op: Normal, draw: int) -> Value:
-    """Box and Muller's transform of two fractions; float16 is made as float32."""
+    """Box and Muller's transform of two fractions; those of 16 bits are made as float32."""
     dtype = np.dtype(np.float64 if op.dtype == np.float64 else np.float32)
 
     def element(w0: Words, w1: Words, w2: Words, w3: Words) -> Value:
@@ -131,7 +133,7 @@ def _high_product(a: Value, b: Value) -> Value:
     return result
 
 
-@kernel(Integers)
+@kernel(Integers, widened=False)
 def integers(op: Integers, draw: int, low: Value, last: Value) -> Value:
     """The upper half of 64 random bits times how many integers there are."""
     if np.any(low > last):
@@ -143,7 +145,7 @@ def integers(op: Integers, draw: int, low: Value, last: Value) -> Value:
     return (start + offset).astype(op.dtype)
 
 
-@kernel(Permutation)
+@kernel(Permutation, widened=False)
 def permutation(op: Permutation, draw: int) -> Value:
     """The order of 64-bit keys; of equal keys the earlier comes first."""
     order = np.argsort(_bits(op.population, op, draw), kind="stable")

@@ -107,13 +107,13 @@ def argmin(op: ArgMin, x: Value) -> Value:
     return np.asarray(np.argmin(x, axis=op.axis, keepdims=op.keepdims))
 
 
-@kernel(CumulativeSum)
+@kernel(CumulativeSum, widened=False)
 def cumulative_sum(op: CumulativeSum, x: Value) -> Value:
     """NumPy's own."""
     return np.cumulative_sum(x, axis=op.axis, dtype=op.dtype, include_initial=op.include_initial)
 
 
-@kernel(CumulativeProd)
+@kernel(CumulativeProd, widened=False)
 def cumulative_prod(op: CumulativeProd, x: Value) -> Value:
     """NumPy's own."""
     return np.cumulative_prod(x, axis=op.axis, dtype=op.dtype, include_initial=op.include_initial)

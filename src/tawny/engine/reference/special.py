@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tawny.dtype import kind_of
+
 Value = npt.NDArray[Any]
 Function = Callable[[Value], Value]
 
@@ -60,7 +62,7 @@ def floor_divide(x: Value, y: Value) -> Value:
     There NumPy follows Python's `//` instead: NaN for inf // 1.0, and -1.0 for 1.0 // -inf.
     """
     out = np.asarray(np.floor_divide(x, y))
-    if out.dtype.kind != "f":
+    if kind_of(out.dtype) != "f":
         return out
     infinite = np.isinf(x) | np.isinf(y)
     return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
@@ -71,7 +73,7 @@ def power(x: Value, y: Value) -> Value:
 
     Of one exponent 0.5 for many bases NumPy makes the square root, which differs at -inf and -0.0.
     """
-    if np.result_type(x, y).kind != "f":
+    if kind_of(np.result_type(x, y)) != "f":
         return np.asarray(np.power(x, y))
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     exponents = np.array(np.broadcast_to(y, shape or (1,)), order="C")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tawny.dtype import DType, accumulation_dtype
+from tawny.dtype import DType, accumulation_dtype, kind_of
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.ops.convolution import (
     Convolution,
@@ -139,7 +139,7 @@ def _laid_out(
 def _multiplies_padding(op: ConvolutionOp, factor: Value) -> bool:
     """Whether zeros laid out for padding would make NaN of what they are multiplied by."""
     pad_spatial = any(map(any, op.padding))
-    return pad_spatial and factor.dtype.kind in "fc" and not np.isfinite(factor).all()
+    return pad_spatial and kind_of(factor.dtype) in "fc" and not np.isfinite(factor).all()
 
 
 def _tap_by_tap(op: ConvolutionOp, x: Value, weights: Value, out: Value) -> Value:
@@ -225,7 +225,7 @@ def _places(op: Pooling, counts: Shape) -> Iterator[tuple[slice, ...]]:
 
 def _least_value(dtype: DType) -> Any:
     """What is never greater than an element."""
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -np.inf
     return np.iinfo(dtype).min if dtype.kind in "iu" else False
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.errors import type_error, value_error
 from tawny.node import Node, Value
 from tawny.shape import size
@@ -28,7 +29,7 @@ class Control(NamedTuple):
 
     def data(self, value: Value) -> dict[str, Any]:
         """What a page knows of it."""
-        kind = self.node.dtype.kind
+        kind = kind_of(self.node.dtype)
         look = "choice" if self.choices else "switch" if kind == "b" else "slider"
         return {
             "name": self.name,

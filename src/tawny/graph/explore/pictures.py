@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from tawny import dtype as dt
 from tawny.node import Value
 
 Kind = Literal["number", "line", "heat map", "image", "table"]
@@ -72,7 +73,7 @@ def _number(array: Value) -> dict[str, Any]:
 
 
 def _text(item: Any) -> str:
-    return f"{item:.6g}" if item.dtype.kind in "fc" else str(item)
+    return f"{item:.6g}" if dt.kind_of(item.dtype) in "fc" else str(item)
 
 
 def _line(array: Value) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def _image(array: Value) -> dict[str, Any]:
         return _pixels(array) | {"grey": True}
     small = _sample_pixels(array)
     if small.dtype != np.uint8:
-        wide = small if small.dtype.kind == "f" else small.astype(np.float64)
+        wide = small if dt.kind_of(small.dtype) == "f" else small.astype(np.float64)
         small = np.fmin(np.fmax(wide, 0), 1) * 255 + 0.5  # what is no number is 0
     return _bytes(small.astype(np.uint8), small.shape[-1])
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.errors import with_location
 from tawny.files.reading import GraphFileError, open_regular
 from tawny.node import Value
@@ -171,7 +172,7 @@ class _WeightReader:
             raise TypeError(f"{dataset.name} is no array")
         if dataset.external or dataset.is_virtual or dataset.file.filename != self.file.filename:
             raise OSError(f"{dataset.name} lies in another file")
-        if dataset.dtype.kind not in "biufc":
+        if kind_of(dataset.dtype) not in "biufc":
             raise TypeError(f"{dataset.name} holds {dataset.dtype}; expected numbers")
         claimed = math.prod(dataset.shape) * dataset.dtype.itemsize
         self.left -= claimed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tawny import dtype as dt
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
@@ -105,7 +106,7 @@ class MultiHeadAttention(Module):
             allowed = ahead if allowed is None else np.logical_and(allowed, ahead)
         if allowed is None:
             return np.softmax(scores, axis=-1)
-        least = float(np.finfo(scores.dtype).min)
+        least = float(dt.finfo(scores.dtype).min)
         weights = np.softmax(where(allowed, scores, least), axis=-1)
         return weights if mask is None else where(allowed, weights, 0)
 

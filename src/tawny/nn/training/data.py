@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from tawny.array import Array, check_unmasked
+from tawny.dtype import kind_of
 from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.batches import Batches, Rows
@@ -177,7 +178,7 @@ def nonfinite_arrays(batch: Batch) -> list[str]:
     return [
         name
         for name, array in zip(cast("tuple[str, ...]", batch.structure), batch.arrays, strict=True)
-        if array.dtype.kind in "fc" and not np.isfinite(array).all()
+        if kind_of(array.dtype) in "fc" and not np.isfinite(array).all()
     ]
 
 

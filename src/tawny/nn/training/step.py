@@ -14,6 +14,7 @@ import numpy as np
 
 import tawny.numpy as tnp
 from tawny.array import Array
+from tawny.dtype import kind_of
 from tawny.engine.protocol import Engine, engine_named
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
@@ -89,7 +90,7 @@ def step_graph(
             prediction, state = model.advance(parameters, variables.state, *batch.inputs)
             with scope("loss"):
                 value = one_number(loss(prediction, batch.target), "the loss")
-            if value.dtype.kind != "f":
+            if kind_of(value.dtype) != "f":
                 accepted = "accepted: real floating-point numbers"
                 raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")
             return value, state

@@ -9,6 +9,7 @@ from typing import Final
 
 import tawny.numpy as np
 from tawny.array import Array
+from tawny.dtype import kind_of
 from tawny.onnx.call import NodeCall
 from tawny.onnx.element_types import UnsupportedTypeError, element_dtype
 from tawny.onnx.table import MICROSOFT, OPERATORS, one_operand, operator
@@ -64,7 +65,7 @@ def divide(x: Array, y: Array) -> Array:
 
 def power(x: Array, y: Array) -> Array:
     """The power, of the dtype of the base."""
-    if x.dtype.kind == "f" or (y.dtype.kind in "iu" and y.dtype != x.dtype):
+    if kind_of(x.dtype) == "f" or (kind_of(y.dtype) in "iu" and y.dtype != x.dtype):
         y = y.astype(x.dtype)
     return np.pow(x, y).astype(x.dtype)
 

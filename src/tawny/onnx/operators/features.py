@@ -8,7 +8,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import FLOAT32, FLOAT64, INT64, DType
+from tawny.dtype import FLOAT32, FLOAT64, INT64, DType, kind_of
 from tawny.node import Value
 from tawny.onnx.call import NodeCall
 from tawny.onnx.operators.elementwise import select
@@ -62,7 +62,7 @@ def normalizer(call: NodeCall) -> Array:
 def imputer(call: NodeCall) -> Array:
     """Numbers, with others in place of one that stands for what is missing."""
     x = call.array(0)
-    if x.dtype.kind == "f":
+    if kind_of(x.dtype) == "f":
         new, missing = call.floats("imputed_value_floats"), call.number("replaced_value_float", 0.0)
         absent = np.isnan(x) if numpy.isnan(missing) else np.equal(x, missing)
     else:
@@ -120,6 +120,6 @@ def _table(call: NodeCall, name: str) -> Value:
 def _default_value(call: NodeCall, dtype: DType) -> float:
     if call.has("default_tensor"):
         return float(call.tensor("default_tensor").reshape(-1)[0])
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return call.number("default_float", -0.0)
     return call.integer("default_int64", -1)

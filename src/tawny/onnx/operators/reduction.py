@@ -7,7 +7,7 @@ from math import prod
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.dtype import INT64
+from tawny.dtype import INT64, kind_of
 from tawny.onnx.call import NodeCall
 from tawny.onnx.operators.elementwise import select
 from tawny.onnx.table import OPERATORS, operator
@@ -54,7 +54,7 @@ def extreme(greatest: bool) -> Reduction:
             return (np.any if greatest else np.all)(x, axis=axes, keepdims=keepdims)
         if prod(x.shape[a] for a in axes):
             return function(x, axis=axes, keepdims=keepdims)
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             worst: float = -np.inf if greatest else np.inf
         else:
             info = np.iinfo(x.dtype)

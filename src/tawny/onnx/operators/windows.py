@@ -16,6 +16,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
+from tawny.dtype import kind_of
 from tawny.onnx.call import NodeCall
 from tawny.onnx.operators.elementwise import apply_activation, select
 from tawny.onnx.operators.movement import pad_with
@@ -242,7 +243,7 @@ def _pool_window(call: NodeCall, x: Array) -> WindowGeometry:
 
 
 def _lowest(x: Array) -> float | int:
-    return -np.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+    return -np.inf if kind_of(x.dtype) == "f" else int(np.iinfo(x.dtype).min)
 
 
 @operator("MaxPool")

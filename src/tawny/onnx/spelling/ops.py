@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.dtype import BOOL, INT64
+from tawny.dtype import BOOL, INT64, kind_of
 from tawny.node import Node, Value
 from tawny.onnx.writer import GraphWriter, refuse
 from tawny.op import Op
@@ -68,7 +68,7 @@ def _identity(w: GraphWriter, node: Node, op: Op, names: Sequence[str]) -> str:
 @spells(Cast)
 def _cast(w: GraphWriter, node: Node, op: Cast, names: Sequence[str]) -> str:
     given = node.inputs[0].dtype
-    if "c" in {given.kind, node.dtype.kind}:
+    if "c" in {kind_of(given), kind_of(node.dtype)}:
         refuse(node, ", which has no arithmetic of complex numbers")
     if op.dtype == BOOL:
         return w.as_truth(names[0], given)
@@ -210,7 +210,7 @@ def _truth(w: GraphWriter, node: Node, op: Reduction, names: Sequence[str]) -> s
 
 @spells(Var)
 def _variance(w: GraphWriter, node: Node, op: Var, names: Sequence[str]) -> str:
-    if node.dtype.kind != "f":
+    if kind_of(node.dtype) != "f":
         refuse(node, ", which has no arithmetic of complex numbers")
     x = w.cast(names[0], node.inputs[0].dtype, node.dtype)
     axes = w.ints(op.axes)

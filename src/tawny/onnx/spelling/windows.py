@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tawny.dtype import kind_of
 from tawny.node import Node
 from tawny.onnx.spelling.ops import spells
 from tawny.onnx.writer import GraphWriter, refuse
@@ -45,7 +46,7 @@ def _kernel(w: GraphWriter, node: Node, name: str) -> str:
 
 
 def _check_floating(node: Node) -> None:
-    if node.dtype.kind != "f":
+    if kind_of(node.dtype) != "f":
         refuse(node, f" of {node.dtype}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tawny.dtype import kind_of
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type
 from tawny.ops.body import FOLDS, Body, BodyStep
@@ -77,7 +78,7 @@ group_elementwise: Final = grouping_pass()
 def _rounds(body: Body) -> bool:
     """Whether a group adds or multiplies numbers whose order matters."""
     return any(
-        isinstance(s.op, Reduction) and not isinstance(s.op, CHOOSING) and s.dtype.kind in "fc"
+        isinstance(s.op, Reduction) and not isinstance(s.op, CHOOSING) and kind_of(s.dtype) in "fc"
         for s in body.steps
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Value
@@ -184,7 +184,7 @@ class _CorrelateWriter:
         a, b, c = real(one), real(other), real(total)
         if self.dtype.kind == "b":
             return (a & b) | c
-        return self._fma(a, b, c) if self.dtype.kind == "f" else a * b + c
+        return self._fma(a, b, c) if kind_of(self.dtype) == "f" else a * b + c
 
     def _fma(self, a: Value, b: Value, c: Value) -> Value:
         return self.f.intrinsic("fmuladd", a.type, a, b, c)

@@ -6,8 +6,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tawny.dtype import DType
-from tawny.engine.llvm.ir.builder import F16, F32, F64, I8, I16, I32, I64, Function, Type, Value
+from tawny.dtype import DType, is_bfloat16
+from tawny.engine.llvm.ir.builder import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    Function,
+    Type,
+    Value,
+)
 from tawny.engine.llvm.ir.byte_products import add_byte_products
 from tawny.engine.llvm.runtime.host import host
 
@@ -137,13 +149,15 @@ _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
 def element_of(dtype: DType) -> Element | None:
     """How a dtype is computed with; None where NumPy must: truths, complex and long numbers.
 
-    float16 is computed with as float32.  Integers wrap, with or without a sign.
+    16-bit floats are computed with as float32.  Integers wrap, with or without a sign.
     """
     width = host().vector_bytes
     if dtype == np.float32:
         return Element(F32, F32, width // 4)
     if dtype == np.float64:
         return Element(F64, F64, width // 8)
+    if is_bfloat16(dtype):
+        return Element(BF16, F32, width // 4)
     if dtype == np.float16 and host().converts_halves:
         return Element(F16, F32, width // 4)
     if dtype.kind in "iu":

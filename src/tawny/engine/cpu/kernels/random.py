@@ -8,7 +8,6 @@ from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import (
-    F16,
     F32,
     F64,
     I8,
@@ -23,6 +22,7 @@ from tawny.engine.llvm.ir.builder import (
 )
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
+from tawny.engine.llvm.scalar.numbers import storage_type
 from tawny.engine.llvm.scalar.philox import (
     draw_words,
     high_product,
@@ -56,7 +56,7 @@ def integers_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledK
 
 
 def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
-    stored = {2: F16, 4: F32, 8: F64}[dtype.itemsize]
+    stored = storage_type(dtype)
     parameters = (count, *key, 0)
     return CompiledKernel(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
 
@@ -83,8 +83,8 @@ def _library(module: Module, kind: str, stored: Type) -> None:
         count, low, high, run = (f.cell(row, n) for n in range(1, 5))
         with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
             drawn = f.call("numbers", number.by(lanes), loop.index, run, low, high)
-            if stored == F16:
-                drawn = f.convert("fptrunc", drawn, F16)
+            if stored.nbytes == 2:
+                drawn = f.convert("fptrunc", drawn, stored)
             left = f.minimum(count - loop.index, lanes)
             _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.indexing import load_index
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSortWriter, RowVariant
@@ -50,7 +50,7 @@ def suppression_kernel(
 ) -> CompiledKernel | None:
     """The kernel of the places of kept boxes; None where NumPy must compare."""
     (n, _), kinds = boxes.shape, (boxes.dtype, scores.dtype)
-    if any(d.kind != "f" or d.itemsize < 4 for d in kinds) or n >= MOST_LENGTH:
+    if any(kind_of(d) != "f" or d.itemsize < 4 for d in kinds) or n >= MOST_LENGTH:
         return None
     if classes is not None and classes.dtype.kind not in "biu":
         return None

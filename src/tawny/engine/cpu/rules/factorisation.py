@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tawny.dtype import kind_of
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.kernels.linear_systems import cholesky_kernel, elimination_kernel
@@ -73,7 +74,7 @@ def _fallible(
     matrices: MatrixStack, make: Callable[[MatrixStack], CompiledKernel | None]
 ) -> Kernel | None:
     """The kernel for real matrices, which LAPACK takes over where it fails."""
-    if any(dtype.kind != "f" for dtype in matrices.dtypes):
+    if any(kind_of(dtype) != "f" for dtype in matrices.dtypes):
         return None
     found = make(matrices)
     return None if found is None else Kernel(*found, fallible=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.dtype import BOOL, UINT8
+from tawny.dtype import BOOL, UINT8, kind_of
 from tawny.engine.blocks import block_sums
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.correlate import correlate_kernel
@@ -40,7 +40,7 @@ def _pooling(
     element = element_of(UINT8 if dtype == BOOL else dtype)
     if element is None or any(m.dtype != dtype for m in operands):
         return None
-    if dtype.kind != "f" and kind is not PoolingKind.MAX:
+    if kind_of(dtype) != "f" and kind is not PoolingKind.MAX:
         return None
     if element.stored != element.computed and kind not in {
         PoolingKind.MAX,

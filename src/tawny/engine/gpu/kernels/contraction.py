@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.gpu.kernels.copies import offset_of
 from tawny.engine.gpu.launch import (
     KernelCode,
@@ -170,7 +170,7 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
         _closest([a.a for a in found.depth]) <= _closest([a.a for a in found.rows]),
         _closest([a.b for a in found.depth]) < _closest([a.b for a in found.columns]),
         tuple([(e.op, e.operand is not None) for e in found.endings]),
-        dtype.kind in "fc" and any(_reads_outside(found, w) for w in found.windows),
+        kind_of(dtype) in "fc" and any(_reads_outside(found, w) for w in found.windows),
     )
     numbers = [found.b_start, found.c_start]
     for axes in (found.stack, found.rows, found.columns, found.depth):
@@ -442,7 +442,7 @@ def multiply_add(f: Function, dtype: DType, a: Number, b: Number, total: Number)
     if isinstance(a, Pair) or isinstance(b, Pair) or isinstance(total, Pair):
         product, _ = primitive(f, Prim.MUL, dtype, [a, b])
         return primitive(f, Prim.ADD, dtype, [total, product])[0]
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return f.fma(a, b, total)
     return total | (a & b) if dtype.kind == "b" else total + a * b
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.gpu.kernels.copies import offset_of
 from tawny.engine.gpu.launch import (
     DeviceArray,
@@ -57,7 +57,7 @@ def pooling_kernel(
     """The kernel of a pooling between arrays of these shapes; None for dtypes it does not know."""
     if any(m.dtype != result.dtype for m in operands):
         return None
-    if result.dtype.kind != "f" and kind is not PoolingMode.MAX:
+    if kind_of(result.dtype) != "f" and kind is not PoolingMode.MAX:
         return None
     total = math.prod(result.shape)
     structure = PoolingStructure(kind, result.dtype, len(op.window))
@@ -184,7 +184,7 @@ class _PoolingElementWriter:
     def _exceeds(self, x: Value, best: Value) -> Value:
         """Whether an element is greater, or the first NaN."""
         greater = real(primitive(self.f, Prim.GT, self.dtype, [x, best])[0])
-        if self.dtype.kind != "f":
+        if kind_of(self.dtype) != "f":
             return greater
         unknown, known = (self.f.compare(p, n, n) for p, n in (("uno", x), ("ord", best)))
         return greater | (unknown & known)
@@ -258,7 +258,7 @@ class _PoolingElementWriter:
 
 def _least_value(dtype: DType) -> float:
     """No element is less."""
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -math.inf
     if dtype.kind == "i":
         return -(1 << (8 * dtype.itemsize - 1))

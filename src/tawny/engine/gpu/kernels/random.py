@@ -15,7 +15,8 @@ from tawny.engine.gpu.launch import (
     blocks_for,
     grid_kernel,
 )
-from tawny.engine.llvm.ir.builder import F16, F32, F64, I64, Module, Value
+from tawny.engine.llvm.ir.builder import F32, F64, I64, Module, Value
+from tawny.engine.llvm.scalar.numbers import storage_type
 from tawny.engine.llvm.scalar.philox import draw_words, normal, scramble, uniform
 from tawny.shape import size
 
@@ -46,14 +47,14 @@ def write_draw(module: Module, name: str, structure: DrawStructure) -> None:
 def _draw(grid: ThreadGrid, structure: DrawStructure, number: Value) -> None:
     f, (_, low, high) = grid.f, grid.numbers
     run = f.load(I64, grid.places[1])
-    stored = {2: F16, 4: F32, 8: F64}[structure.dtype.itemsize]
+    stored = storage_type(structure.dtype)
     words = draw_words(f, number, run, (low, high), 0)
     if structure.is_normal:
         drawn = normal(f, words, F64 if stored == F64 else F32)
     else:
         drawn = uniform(f, words, stored)
-    if stored == F16:
-        drawn = f.convert("fptrunc", drawn, F16)
+    if stored.nbytes == 2:
+        drawn = f.convert("fptrunc", drawn, stored)
     f.store(drawn, f.element(grid.places[0], number, stored))
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tawny.dtype import DType, real_dtype
+from tawny.dtype import DType, kind_of, real_dtype
 from tawny.engine.blocks import CopyBlock
 from tawny.engine.gpu.kernels.copies import copy_launch, move, offset_of
 from tawny.engine.gpu.launch import (
@@ -219,7 +219,7 @@ def comes_before(f: Function, dtype: DType, one: Number, other: Number) -> Value
         ordered = _is_less(f, part, a, c) | _is_less(f, part, c, a) | equal
         return known | beyond | (equal & imaginary) | (~ordered & _is_nan(f, part, c))
     less = _is_less(f, dtype, one, other)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         return less
     return less | (_is_nan(f, dtype, other) & ~_is_nan(f, dtype, one))
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 
 from tawny.engine.llvm.ir.control import ControlFlow, Loop, RepeatLoop
 from tawny.engine.llvm.ir.values import (
+    BF16,
     F16,
     F32,
     F64,
@@ -40,6 +41,7 @@ from tawny.engine.llvm.ir.values import (
 from tawny.engine.llvm.targets import Target
 
 __all__ = [
+    "BF16",
     "F16",
     "F32",
     "F64",

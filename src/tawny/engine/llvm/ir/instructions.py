@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tawny.engine.llvm.ir import float16
+from tawny.engine.llvm.ir import bfloat16, float16
 from tawny.engine.llvm.ir.values import (
+    BF16,
     F16,
     F32,
     I1,
@@ -98,14 +99,18 @@ class Instructions:
     def convert(self, kind: str, value: Value, element: Type) -> Value:
         """LLVM's conversion `kind` (sitofp, fptosi, zext, trunc, fpext ...), lane by lane."""
         given = value.type.scalar
-        if element == F16 and kind == "fptrunc":
+        if element in (F16, BF16) and kind == "fptrunc":
             value = value if given == F32 else float16.round_to_odd(self, value)
+            if element == BF16:
+                return bfloat16.narrow(self, value)
             if not self.module.target.converts_halves:
                 return float16.narrow(self, value)
+        if given == BF16 and kind == "fpext":
+            value = bfloat16.widen(self, value)
         if given == F16 and kind == "fpext" and not self.module.target.converts_halves:
             value = float16.widen(self, value)
-            if element == F32:
-                return value
+        if kind == "fpext" and element == value.type.scalar:
+            return value
         to = element.like(value.type)
         return self.emit(to, f"{kind} {value} to {to}")
 

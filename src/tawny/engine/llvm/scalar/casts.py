@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from tawny import dtype as dt
-from tawny.dtype import DType
-from tawny.engine.llvm.ir.builder import F16, F32, F64, I32, I64, Function, Type, Value
-from tawny.engine.llvm.scalar.numbers import Number, Pair, compute_type, round_to_dtype, truth
+from tawny.dtype import DType, kind_of
+from tawny.engine.llvm.ir.builder import F32, F64, I32, I64, Function, Type, Value
+from tawny.engine.llvm.scalar.numbers import (
+    Number,
+    Pair,
+    compute_type,
+    round_to_dtype,
+    storage_type,
+    truth,
+)
 
 
 def cast(f: Function, number: Number, given: DType, wanted: DType) -> Number:
@@ -29,10 +36,13 @@ def cast(f: Function, number: Number, given: DType, wanted: DType) -> Number:
 def _real(f: Function, value: Value, given: DType, wanted: DType) -> Value:
     if given == wanted:
         return value
-    if given.kind == "f":
+    if kind_of(given) == "f":
         return _from_float(f, value, given, wanted)
     signed = given.kind == "i"
-    if wanted.kind == "f":
+    if dt.is_bfloat16(wanted) and given.itemsize >= 4:
+        exact = _odd_float64(f, value, signed)
+        return f.convert("fpext", f.convert("fptrunc", exact, storage_type(wanted)), F32)
+    if kind_of(wanted) == "f":
         floating = f.convert("sitofp" if signed else "uitofp", value, compute_type(wanted))
         return round_to_dtype(f, wanted, floating)
     if given.kind == "b" or wanted.itemsize > given.itemsize:
@@ -43,9 +53,9 @@ def _real(f: Function, value: Value, given: DType, wanted: DType) -> Value:
 
 
 def _from_float(f: Function, value: Value, given: DType, wanted: DType) -> Value:
-    if wanted.kind == "f":
+    if kind_of(wanted) == "f":
         return _between_floats(f, value, given, wanted)
-    match wanted.itemsize, wanted.kind:
+    match wanted.itemsize, kind_of(wanted):
         case 8, "u":
             return _to_uint64(f, value)
         case (8, _) | (4, "u"):
@@ -60,8 +70,24 @@ def _between_floats(f: Function, value: Value, given: DType, wanted: DType) -> V
     if wanted == dt.FLOAT64:
         return f.convert("fpext", value, F64)
     if wanted == dt.FLOAT32:
-        return value if given == dt.FLOAT16 else f.convert("fptrunc", value, F32)
-    return f.convert("fpext", f.convert("fptrunc", value, F16), F32)
+        return value if dt.is_half(given) else f.convert("fptrunc", value, F32)
+    return f.convert("fpext", f.convert("fptrunc", value, storage_type(wanted)), F32)
+
+
+def _odd_float64(f: Function, value: Value, signed: bool) -> Value:
+    """An integer as float64; where that is not exact, the neighbour whose last bit is set."""
+    kind = "sitofp" if signed else "uitofp"
+    if value.type.bits < 64:
+        return f.convert(kind, value, F64)
+    high = (value >> 32) if signed else value.shifted_down(32)
+    upper = f.convert(kind, high, F64) * 2.0**32
+    lower = f.convert("uitofp", value & 0xFFFFFFFF, F64)
+    near = upper + lower
+    rest = lower - (near - upper)
+    bits = f.bits(near)
+    away = (rest < 0.0) & (near > 0.0) | ((rest > 0.0) & (near < 0.0))
+    odd = f.select(away, bits - 1, bits) | 1
+    return f.select(rest.differs(0.0), f.bitcast(odd, near.type), near)
 
 
 def _cut(f: Function, value: Value, type: Type) -> Value:

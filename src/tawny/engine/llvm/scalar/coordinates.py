@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.ir.builder import Function, Value
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.numbers import Number, Pair, constant, real, round_to_dtype
@@ -38,9 +38,9 @@ def index_dtype(space: Shape) -> DType:
 def is_source_supported(op: Source, given: Sequence[DType]) -> bool:
     """Whether code can be generated for a source whose operands have these dtypes."""
     if isinstance(op, Arange):
-        return op.dtype.kind in "iufc" and op.length > 1
+        return kind_of(op.dtype) in "iufc" and op.length > 1
     if isinstance(op, Linspace):
-        return op.dtype.kind in "iuf" and op.length > 1 and _inner(given).kind == "f"
+        return kind_of(op.dtype) in "iuf" and op.length > 1 and kind_of(_inner(given)) == "f"
     return op.rows > 1 and op.columns > 1
 
 
@@ -84,7 +84,7 @@ def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
         gap = second - first
         formula = _as_dtype(first + _as_dtype(np.arange(2), wide) * gap, part)
     lanes, number = index.type.lanes, real(cast(f, index, kind, wide))
-    if part.kind == "f":
+    if kind_of(part) == "f":
         begin, step = (real(constant(f, wide, float(v[0]), lanes)) for v in (first, gap))
         value = round_to_dtype(f, part, begin + number * step)
     else:
@@ -108,7 +108,8 @@ def _as_dtype(numbers: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
 
 def _inner(given: Sequence[DType]) -> DType:
     """The dtype that NumPy computes evenly spaced numbers in."""
-    return dt.weak_dtype(float, dt.promote(*given))
+    common = dt.weak_dtype(float, dt.promote(*given))
+    return dt.FLOAT32 if dt.is_bfloat16(common) else common
 
 
 def _linspace(

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.ir.builder import Function, Value
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.complexes import COMPLEXES
@@ -60,7 +60,7 @@ def _has_rule(prim: Prim, dtype: DType) -> bool:
     """Whether a primitive is generated at a dtype."""
     if prim in LOGIC or prim is Prim.SELECT or (prim is Prim.DIV and dtype.kind in "biu"):
         return True
-    match dtype.kind:
+    match kind_of(dtype):
         case "f":
             return prim in REALS
         case "c":
@@ -86,7 +86,7 @@ def emit_op(
 ) -> Number:
     """An op's result, in the dtype it infers, for operands of these dtypes."""
     expr, loop = op.scalar, loop_dtype(op, dtypes)
-    if isinstance(expr, PrimCall) and expr.prim in COMPARISONS and loop.kind == "f":
+    if isinstance(expr, PrimCall) and expr.prim in COMPARISONS and kind_of(loop) == "f":
         exact = _exact_comparison(f, expr.prim, dtypes, numbers)
         if exact is not None:
             return exact
@@ -163,7 +163,7 @@ def primitive(f: Function, prim: Prim, dtype: DType, numbers: Sequence[Number]) 
         number = COMPLEXES[prim](f, *numbers)
         return number, (dt.real_dtype(dtype) if prim in REAL_PART else kind)
     values = [real(n) for n in numbers]
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return round_to_dtype(f, dtype, REALS[prim](f, dtype, *values)), kind
     table = BOOLEANS if dtype.kind == "b" else INTEGERS
     return table[prim](f, dtype, *values), kind

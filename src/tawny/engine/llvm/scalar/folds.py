@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.ir.builder import F64, Function, Value
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import primitive
@@ -44,14 +44,14 @@ class ReductionFold:
     @property
     def exact(self) -> bool:
         """Whether nothing is rounded, in whatever order elements are folded."""
-        return self.dtype.kind not in "fc" or self.prim not in {Prim.ADD, Prim.MUL}
+        return kind_of(self.dtype) not in "fc" or self.prim not in {Prim.ADD, Prim.MUL}
 
     @property
     def identity(self) -> float:
         """What folding begins with."""
         match self.prim:
             case Prim.ADD:
-                return -0.0 if self.dtype.kind == "f" else 0
+                return -0.0 if kind_of(self.dtype) == "f" else 0
             case Prim.MUL | Prim.AND:
                 return 1
             case Prim.MAX | Prim.GT:
@@ -126,7 +126,7 @@ class ArgExtremumFold(ReductionFold):
         """The element only if it exceeds: what is equal came before."""
         assert isinstance(total, Pair)
         assert isinstance(element, Pair)
-        if self.dtype.kind == "f":
+        if kind_of(self.dtype) == "f":
             name = "ugt" if self.prim is Prim.GT else "ult"
             known = f.compare("ord", total.real, total.real)
             exceeds = f.compare(name, element.real, total.real) & known
@@ -143,7 +143,7 @@ class ArgExtremumFold(ReductionFold):
         assert isinstance(other, Pair)
         pair = [other.real, one.real]
         exceeds, equals = (real(primitive(f, p, self.dtype, pair)[0]) for p in (self.prim, Prim.EQ))
-        if self.dtype.kind == "f":
+        if kind_of(self.dtype) == "f":
             known, unknown = (f.compare("uno", n, n) for n in (one.real, other.real))
             exceeds, equals = exceeds | (unknown & ~known), equals | (unknown & known)
         better = exceeds | (equals & (other.imag < one.imag))
@@ -187,13 +187,13 @@ def load_slot(f: Function, dtype: DType, place: Value, lanes: int) -> Number:
 
 
 def _least_value(dtype: DType) -> float:
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -math.inf
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else 0
 
 
 def _greatest_value(dtype: DType) -> float:
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return math.inf
     return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1
 

@@ -7,6 +7,7 @@ A number is a value, scalar or vector, or a pair of them for a complex number.
 | bool     | a byte, 0 or 1  | one bit a lane                                     |
 | integers | themselves      | themselves; the sign is in the dtype               |
 | float16  | half            | float32, rounded to float16 after each primitive   |
+| bfloat16 | bfloat          | float32, rounded to bfloat16 after each primitive  |
 | float32, float64 | themselves | themselves                                      |
 | complex  | real, imaginary | two values                                         |
 """
@@ -17,8 +18,21 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.dtype import DType
-from tawny.engine.llvm.ir.builder import F16, F32, F64, I1, I8, I16, I32, I64, Function, Type, Value
+from tawny.dtype import DType, kind_of
+from tawny.engine.llvm.ir.builder import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Function,
+    Type,
+    Value,
+)
 
 
 class Pair(NamedTuple):
@@ -51,12 +65,12 @@ _COMPUTED: Final[dict[DType, Type]] = {**_STORED, dt.BOOL: I1, dt.FLOAT16: F32}
 
 def storage_type(dtype: DType) -> Type:
     """The type in memory; of one part, for a complex number."""
-    return _STORED[dtype]
+    return BF16 if dt.is_bfloat16(dtype) else _STORED[dtype]
 
 
 def compute_type(dtype: DType) -> Type:
     """The type that is computed with; of one part, for a complex number."""
-    return _COMPUTED[dtype]
+    return F32 if dt.is_bfloat16(dtype) else _COMPUTED[dtype]
 
 
 def parts(dtype: DType) -> int:
@@ -83,7 +97,7 @@ def constant(f: Function, dtype: DType, number: complex, lanes: int) -> Number:
         return Pair(f.constant(type, number.real), f.constant(type, number.imag))
     if isinstance(number, complex):
         raise TypeError(f"complex literal {number} at {dtype}")
-    return f.constant(type, float(dtype.type(number)) if dtype.kind == "f" else number)
+    return f.constant(type, float(dtype.type(number)) if kind_of(dtype) == "f" else number)
 
 
 def load_vector(
@@ -118,8 +132,8 @@ def store_vector(
         f.store(f.shuffle(number.real, number.imag, order), address)
     elif dtype.kind == "b":
         f.store(f.convert("zext", number, I8), address, align)
-    elif dtype == dt.FLOAT16:
-        f.store(f.convert("fptrunc", number, F16), address, align)
+    elif dt.is_half(dtype):
+        f.store(f.convert("fptrunc", number, storage_type(dtype)), address, align)
     else:
         f.store(number, address, align)
 
@@ -128,14 +142,14 @@ def _as_computed(f: Function, dtype: DType, value: Value) -> Value:
     """What was stored, as it is computed with."""
     if dtype.kind == "b":
         return value.differs(0)
-    return f.convert("fpext", value, F32) if dtype == dt.FLOAT16 else value
+    return f.convert("fpext", value, F32) if dt.is_half(dtype) else value
 
 
 def round_to_dtype(f: Function, dtype: DType, value: Value) -> Value:
-    """A result of float16's arithmetic rounded to it; others as they are."""
-    if dtype != dt.FLOAT16 or value.type.scalar != F32:
+    """A result of 16-bit arithmetic rounded to its dtype; others as they are."""
+    if not dt.is_half(dtype) or value.type.scalar != F32:
         return value
-    return f.convert("fpext", f.convert("fptrunc", value, F16), F32)
+    return f.convert("fpext", f.convert("fptrunc", value, storage_type(dtype)), F32)
 
 
 def truth(dtype: DType, number: Number) -> Value:

@@ -9,7 +9,7 @@ import math
 from typing import Final
 
 from tawny.dtype import DType
-from tawny.engine.llvm.ir.builder import F32, F64, I32, I64, Function, Type, Value
+from tawny.engine.llvm.ir.builder import BF16, F16, F32, F64, I32, I64, Function, Type, Value
 from tawny.engine.llvm.vectormath import cos, log1p
 from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
 
@@ -60,11 +60,11 @@ def _top(f: Function, word: Value, bits: int) -> Value:
 
 
 def _fraction(f: Function, high: Value, low: Value, dtype: Type) -> Value:
-    """A number from 0 up to 1 with as many random bits as the type has; float16's as float32."""
+    """A number from 0 up to 1 with as many random bits as the type has; of 16 bits as float32."""
     if dtype == F64:
         upper = f.convert("sitofp", _top(f, high, 27), F64) * 2.0**26
         return (upper + f.convert("sitofp", _top(f, low, 26), F64)) * 2.0**-53
-    bits = 24 if dtype == F32 else 11
+    bits = {F32: 24, F16: 11, BF16: 8}[dtype]
     return f.convert("sitofp", _top(f, high, bits), F32) * 2.0**-bits
 
 

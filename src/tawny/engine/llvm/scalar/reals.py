@@ -10,7 +10,8 @@ from typing import Final
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.llvm import vectormath as vm
-from tawny.engine.llvm.ir.builder import F16, F32, Function, Value
+from tawny.engine.llvm.ir.builder import F32, Function, Value
+from tawny.engine.llvm.scalar.numbers import storage_type
 from tawny.engine.llvm.scalar.rules import Rule, code_of_one, code_of_two, of_one, of_two
 from tawny.scalar import Prim
 
@@ -71,13 +72,13 @@ def _floor_divide(f: Function, x: Value, y: Value) -> Value:
 
 def _nextafter(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     """The neighbour of `x` towards `y`, by its bits."""
-    half = dtype == dt.FLOAT16
-    bits = f.bits(f.convert("fptrunc", x, F16)) if half else f.bits(x)
+    half, stored = dt.is_half(dtype), storage_type(dtype)
+    bits = f.bits(f.convert("fptrunc", x, stored)) if half else f.bits(x)
     away = (x < y) ^ (x < 0.0)
     moved = f.select(away, bits + 1, bits - 1)
     sign = f.select(y < 0.0, bits.of(-(2 ** (bits.type.bits - 1))), 0)
     moved = f.select(x.equals(0.0), sign | 1, moved)
-    neighbour = f.bitcast(moved, (F16 if half else x.type.scalar).like(x.type))
+    neighbour = f.bitcast(moved, stored.like(x.type))
     if half:
         neighbour = f.convert("fpext", neighbour, F32)
     result = f.select(x.equals(y), x if half else y, neighbour)

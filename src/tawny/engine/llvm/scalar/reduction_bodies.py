@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.ir.builder import Function
 from tawny.engine.llvm.scalar.bodies import (
     Read,
@@ -183,7 +183,7 @@ def _can_fold(body: Body, step: BodyStep) -> bool:
         return False
     given = body.type_of(step.inputs[0])[1]
     if isinstance(op, LogSumExp):
-        return step.dtype.kind == "f"
+        return kind_of(step.dtype) == "f"
     if isinstance(op, (Max, Min, ArgExtremum)):
         return given.kind != "c"
     return isinstance(op, (Sum, Prod, Mean, Var, AllTrue, AnyTrue))

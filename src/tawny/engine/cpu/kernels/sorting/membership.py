@@ -10,7 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.engine.cpu.kernels.sorting.radix_sort import MOST_LENGTH, RowSortWriter, RowVariant
 from tawny.engine.cpu.kernels.workshare import worker_share
@@ -67,7 +67,7 @@ def membership_kernel(
     common = dt.promote(wanted.dtype, among.dtype)
     integers = all(x.dtype.kind in "biu" for x in (wanted, among))
     n, m = math.prod(wanted.shape), math.prod(among.shape)
-    if (integers and common.kind == "f") or m >= MOST_LENGTH:
+    if (integers and kind_of(common) == "f") or m >= MOST_LENGTH:
         return None
     walks = [_walk(x) for x in (wanted, among)]
     compares = min(n, m) <= FEW

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
@@ -52,7 +52,7 @@ def rank_sort_kernel(
     A row is read whole before it is written.
     """
     length, dtype = given.shape[axis], given.dtype
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+    if kind_of(dtype) not in "biuf" or dtype.itemsize > 8:
         return None
     if length > LONGEST or length * dtype.itemsize > LONGEST_BYTES:
         return None

@@ -10,7 +10,7 @@ import math
 from typing import Any, Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Value
@@ -147,6 +147,6 @@ class _SearchWriter:
         if common.kind == "b":
             return ~one & other
         less = real(primitive(f, Prim.LT, common, [one, other])[0])
-        if common.kind != "f":
+        if kind_of(common) != "f":
             return less
         return less | (f.compare("uno", other, other) & f.compare("ord", one, one))
