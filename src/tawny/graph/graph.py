@@ -37,12 +37,15 @@ from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph import files, saving
+    from tawny.graph.partition import partition as partitions
+    from tawny.graph.partition.partition import Partition
     from tawny.graph.profile import estimate as estimation
     from tawny.graph.profile.estimate import Estimate
     from tawny.graph.report import dot, graphviz, page, svg, trace
 else:
     files, saving = LazyModule("tawny.graph.files"), LazyModule("tawny.graph.saving")
     estimation = LazyModule("tawny.graph.profile.estimate")
+    partitions = LazyModule("tawny.graph.partition.partition")
     dot, graphviz, page, svg, trace = (
         LazyModule(f"tawny.graph.report.{name}")
         for name in ("dot", "graphviz", "page", "svg", "trace")
@@ -360,19 +363,69 @@ class Graph(Unique):
             *(_names(disable), _names(enable), precision),
         )
 
+    @explain_bad_calls
+    def partition(
+        self,
+        workers: int,
+        memory: str | float | None = None,
+        *,
+        micro_batches: int | None = None,
+        bandwidth: float = 1.25e9,
+        latency: float = 2e-3,
+        engine: str = "cpu",
+        optimise: bool = True,
+        assume_finite: bool = False,
+        threads: int | None = None,
+        precision: str | None = None,
+    ) -> Partition:
+        """Cut the graph into segments for several machines, each within its memory.
+
+        - `workers`: how many machines.
+        - `memory`: the bytes of each, `"2GB"` or a number: plans, constants, variables and values
+          between segments together; None sets no limit.
+        - `micro_batches`: how many runs of a sweep are under way at a time, so that all workers
+          have something to do; None takes one more than there are workers.  With updates it is one.
+        - `bandwidth`: bytes a second between the machines, for what is predicted.
+        - `latency`: seconds from the end of a segment to the start of the next.
+        - `engine`, `optimise`, `assume_finite`, `threads`, `precision`: as for `compile`; the
+          threads of each machine.
+
+        Gives a `Partition`: printed, it says what each segment has to do and needs, and how long a
+        run will take beside one machine; `.compile(client)` runs it on a Dask cluster.  METIS cuts
+        (`pip install 'tawny[dask]'`); a variable lies where it is updated.  Raises
+        `tw.MemoryBudgetError` where the workers cannot have so little memory, and names the least.
+
+            x, w = tw.var("x", (8, 64)), tw.var("w", (64, 64))
+            graph = tw.Graph([x, w], np.tanh(np.tanh(x @ w) @ w))
+            parts = graph.partition(workers=2, memory="1MB")
+            len(parts.segments), parts.peak_bytes < 1e6   # -> (2, True)
+        """
+        check_untraced(self.results, "partition")
+        kind = engine, None, (), optimise, assume_finite, False, threads
+        options = self._options("partition", *kind, "default", (), (), precision)
+        with pause_gc():
+            return partitions.make_partition(
+                self, workers, memory, micro_batches, (bandwidth, latency), options
+            )
+
+    def _rewrite(
+        self, flow: Flow, pipeline: Sequence[Pass], options: CompileOptions
+    ) -> OptimisedGraph:
+        """A graph after some passes of the optimiser."""
+        return optimise_nodes(
+            flow,
+            evaluate=evaluator(),
+            assume_finite=options.assume_finite,
+            disable=options.disable,
+            enable=options.enable,
+            pipeline=pipeline,
+            known=RULES,
+            measured=False,
+        )
+
     def _compile(self, options: CompileOptions) -> Compilation:
         def run(flow: Flow, pipeline: Sequence[Pass]) -> OptimisedGraph:
-            evaluate = evaluator()
-            return optimise_nodes(
-                flow,
-                evaluate=evaluate,
-                assume_finite=options.assume_finite,
-                disable=options.disable,
-                enable=options.enable,
-                pipeline=pipeline,
-                known=RULES,
-                measured=False,
-            )
+            return self._rewrite(flow, pipeline, options)
 
         return Compilation(
             self.variables,

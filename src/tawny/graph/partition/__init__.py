@@ -1,0 +1,1 @@
+"""Graphs cut into segments for several machines."""
