@@ -12,6 +12,7 @@ import pytest
 
 import naive_windows
 import tawny as tw
+import tawny.numpy as tnp
 from tawny import nn
 from tawny.testing import check_grads
 from tawny.tree import leaves, map_leaves
@@ -369,7 +370,80 @@ def test_a_recurrent_layer_goes_on_from_where_it_stopped(kind) -> None:
     x = drawn((2, 6, 3))
     whole, _ = layer.run(tw.numpy.asarray(x))
     _, state = layer.run(tw.numpy.asarray(x[:, :4]))
-    np.testing.assert_allclose(layer(x[:, 4:], start=state).numpy(), whole[-1].numpy(), rtol=1e-12)
+    np.testing.assert_allclose(
+        layer(x[:, 4:], start=state).numpy(), whole[:, -1].numpy(), rtol=1e-12
+    )
+
+
+class Light(nn.Recurrent):
+    """A cell of a user's."""
+
+    gates = 2
+
+    def zero_state(self, x):
+        return (tnp.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
+
+    def step(self, projected, state):
+        (h,) = state
+        z, n = tnp.split(projected + h @ self.recurrent, 2, axis=-1)
+        return (tnp.sigmoid(z) * h + (1 - tnp.sigmoid(z)) * tnp.tanh(n),)
+
+
+RECURRENT = [nn.RNN, nn.LSTM, nn.GRU, Light]
+
+
+def written_out(layer, x, start=None, mask=None):
+    """The outputs of a layer, one step after the other."""
+    projected = x @ layer.weight + layer.bias
+    state = layer.zero_state(x) if start is None else start
+    outputs = []
+    for t in range(x.shape[1]):
+        new = layer.step(projected[:, t], state)
+        if mask is not None:
+            new = tuple(tnp.where(mask[:, t, None], n, s) for n, s in zip(new, state, strict=True))
+        state = new
+        outputs.append(state[0])
+    return tnp.stack(outputs, axis=1)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+@pytest.mark.parametrize(
+    ("batch", "steps"), [(3, 1), (3, 7), (130, 5), (128, 6), (300, 3), (1, 257)]
+)
+def test_recurrent_layers_are_loops_over_blocks_of_time(kind, batch, steps) -> None:
+    """The values and slopes of the same steps written one after the other."""
+    layer = kind(2, 3, sequences=True, dtype="float64")
+    x, mask = drawn((batch, steps, 2)), drawn((batch, steps)) > -0.5
+    given = tnp.asarray(x)
+    want = written_out(layer, given)
+    np.testing.assert_allclose(layer(given).numpy(), want.numpy(), rtol=1e-9, atol=1e-12)
+    masked = layer(given, mask=mask).numpy()
+    wanted = written_out(layer, given, mask=tnp.asarray(mask)).numpy()
+    np.testing.assert_allclose(masked, wanted, rtol=1e-9, atol=1e-12)
+    if steps < 100:
+        check_grads(lambda p: layer.apply(p, given, mask=mask), (layer.parameters,), order=1)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_masked_steps_of_recurrent_layers_do_not_count(kind) -> None:
+    """Each sequence ends where it would alone, whatever stands behind it."""
+    layer, x = kind(2, 3, dtype="float64"), drawn((3, 6, 2))
+    lengths = np.array([6, 2, 4])
+    last = layer(x, mask=np.arange(6) < lengths[:, None]).numpy()
+    for i, n in enumerate(lengths):
+        np.testing.assert_allclose(last[i], layer(x[i : i + 1, :n]).numpy()[0], rtol=1e-12)
+    for wrong in (np.ones((3, 6)), np.ones((6, 3), bool), np.ones(6, bool)):
+        with pytest.raises(ValueError, match=r"mask is .*; accepted: bool\[3, 6\]"):
+            layer(x, mask=wrong)
+
+
+def test_recurrent_graphs_do_not_grow_with_the_sequence() -> None:
+    layer = nn.LSTM(2, 3)
+    sizes = [
+        len(tw.Graph([x], layer(x)).order)
+        for x in (tw.var("x", (4, n, 2), "float32") for n in (256, 2560))
+    ]
+    assert sizes[0] == sizes[1] < 60
 
 
 def test_lstm_first_values() -> None:

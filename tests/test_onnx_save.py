@@ -92,6 +92,7 @@ def test_elementwise_ops(name: str, tmp_path: Path) -> None:
 
 X, Y = var("x", (2, 3, 4)), var("y", (4, 5))
 IMAGE, KERNEL = var("image", (2, 9, 8, 4)), var("kernel", (3, 3, 4, 6))
+RECURRENT = [tw.nn.LSTM(4, 3), tw.nn.GRU(4, 3, sequences=True), tw.nn.RNN(4, 3)]
 PLACES, COUNTS = var("places", (2, 2), "int64"), var("counts", (3, 4), "int64")
 
 GRAPHS: dict[str, Any] = {
@@ -106,6 +107,17 @@ GRAPHS: dict[str, Any] = {
     "products": lambda: [X @ Y, tnp.einsum("abc,cd->bd", X, Y), tnp.tensordot(X, Y, 1), tnp.softmax(X), tnp.logsumexp(X, axis=1)],
     "convolution": lambda: [tnp.conv2d(IMAGE, KERNEL, stride=2, padding="SAME"), tnp.conv2d(IMAGE, KERNEL, dilation=2), tnp.conv_transpose2d(IMAGE, KERNEL[:, :, :, :4].swapaxes(2, 3), stride=2)],
     "pools": lambda: [tnp.max_pool2d(IMAGE, 3, stride=2, padding="SAME"), tnp.avg_pool2d(IMAGE, 3, stride=2, padding="SAME"), tnp.upsampling2d(IMAGE, (2, 3))],
+    "scans": lambda: [
+        *tw.scan(lambda c, r: (tnp.tanh(c @ tnp.exp(Y[:, :4]) + r), (c[0], r * 2)), Y[:3, :4] * 0, X),
+        tw.scan(lambda c, r: (c + r, c), Y[0, :4], X[0], reverse=True),
+        tw.fori_loop(1, 5, lambda i, c: tw.fori_loop(0, 3, lambda j, d: d * 0.5 + (i + j).astype("float32"), c), Y),
+    ],
+    "other loops": lambda: [
+        tw.while_loop(lambda c: tnp.sum(c[0]) < 50, lambda c: (c[0] * 2, c[1] + Y[0]), (X[0, 0], Y[1])),
+        tw.cond(tnp.sum(X) > 0, lambda: Y * 2, lambda: Y - 1),
+        tw.switch(COUNTS[0, 0], [lambda a: a, lambda a: (a[0], -a[1]), lambda a: (a[1], a[0]), lambda a: (a[0] * 3, a[1])], (X[0], X[1])),
+    ],
+    "recurrent layers": lambda: [layer(X) for layer in RECURRENT],
     "dtypes": lambda: [X.astype("int32"), COUNTS + X[0], COUNTS / 2, COUNTS // 2, COUNTS % 3, (X > 0.5) & (X < 0.7), X.astype("float64") * 2],
     "gradients of windows": lambda: tw.gradients(
         tnp.sum(tnp.max_pool2d(tnp.tanh(tnp.conv2d(IMAGE, KERNEL, stride=2, padding="SAME")), 2) ** 2)

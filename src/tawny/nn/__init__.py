@@ -77,6 +77,7 @@ from tawny.nn.layers.pooling import MaxPool3d as MaxPool3d
 from tawny.nn.layers.recurrent import GRU as GRU
 from tawny.nn.layers.recurrent import LSTM as LSTM
 from tawny.nn.layers.recurrent import RNN as RNN
+from tawny.nn.layers.recurrent import Recurrent as Recurrent
 from tawny.nn.losses import binary_cross_entropy as binary_cross_entropy
 from tawny.nn.losses import cross_entropy as cross_entropy
 from tawny.nn.losses import hinge as hinge

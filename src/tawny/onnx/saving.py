@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tawny.array import array_for
@@ -13,11 +14,13 @@ from tawny.files.atomic_write import write_atomically
 from tawny.graph.graph import Graph
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.onnx.package import onnx_package
+from tawny.onnx.spelling.control import spell_bodies
 from tawny.onnx.spelling.elements import spell_elementwise
 from tawny.onnx.spelling.ops import SPELLINGS
 from tawny.onnx.writer import GraphWriter, UnspelledError, refuse
 from tawny.op import Elementwise
 from tawny.ops.differentiation import remove_markers
+from tawny.ops.loops import BodyOp
 from tawny.tree import leaf_paths
 
 importlib.import_module("tawny.onnx.spelling.windows")
@@ -77,14 +80,29 @@ def to_model(graph: Graph) -> Any:
         *(f"{graph.names[target]}.next" for target, _ in graph.update_nodes),
     ]
     titles = [writer.name(title) for title in wanted]
-    for node in toposort(results, lambda n: n.value is not None):
-        if node not in names:
-            names[node] = _spell(writer, node, names)
     outputs: list[Any] = []
-    for title, node in zip(titles, results, strict=True):
-        writer.rename(title, names[node])
+    for title, node, name in zip(
+        titles, results, _spell_nodes(writer, results, names), strict=True
+    ):
+        writer.rename(title, name)
         outputs.append(writer.value_info(title, node))
     return writer.model(graph.name or "graph", inputs, outputs)
+
+
+def _spell_nodes(writer: GraphWriter, results: Sequence[Node], names: dict[Node, str]) -> list[str]:
+    """Add all nodes of some results, given names of what they begin with; the results' names."""
+    parts: dict[Node, list[str]] = {}
+    for node in toposort(results, lambda n: n.value is not None):
+        if node in names:
+            continue
+        if isinstance(node.op, BodyOp):
+            given = [names[i] for i in node.inputs]
+            parts[node] = spell_bodies(writer, node, given, _spell_nodes)
+        elif isinstance(node.op, Part) and node.inputs[0] in parts:
+            names[node] = parts[node.inputs[0]][node.op.index]
+        else:
+            names[node] = _spell(writer, node, names)
+    return [names[r] for r in results]
 
 
 def _output_names(graph: Graph) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -123,6 +124,21 @@ class GraphWriter:
             name, ELEMENT_NUMBERS[node.dtype], list(node.shape)
         )
 
+    @contextmanager
+    def nodes_aside(self) -> Generator[list[Any]]:
+        """Within the block nodes are added to a list of their own."""
+        outside, self.nodes = self.nodes, []
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outside
+
+    def graph(
+        self, name: str, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Any:
+        """A graph among the attributes of a node, which reads arrays of those around it."""
+        return self._onnx.helper.make_graph(list(nodes), name, list(inputs), list(outputs))
+
     def model(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """The whole file, without what no output needs."""
         helper = self._onnx.helper
@@ -131,7 +147,7 @@ class GraphWriter:
         for node in reversed(self.nodes):
             if not needed.isdisjoint(node.output):
                 nodes.append(node)
-                needed.update(node.input)
+                needed.update(_names_read(node))
         arrays = [array for array in self.arrays if array.name in needed]
         graph = helper.make_graph(nodes[::-1], name, inputs, outputs, arrays)
         made = helper.make_model(
@@ -139,6 +155,16 @@ class GraphWriter:
         )
         made.ir_version = IR_VERSION
         return made
+
+
+def _names_read(node: Any) -> Iterator[str]:
+    """The names that a node reads, those of its graphs too."""
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        yield from inner.input
+        for attribute in inner.attribute:
+            stack.extend(attribute.g.node)
 
 
 def refuse(node: Node, why: str = "") -> NoReturn:

@@ -16,9 +16,10 @@ from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Views
 from tawny.engine.lowering import PROCESSOR, seconds, with_scratch
 from tawny.memory.plan import replan
-from tawny.node import Node
+from tawny.node import Constant, Node
 from tawny.op import nbytes
 from tawny.ops.loops import BodyOp, WhileLoop
+from tawny.ops.subgraph import Subgraph, substitute
 
 OWN_BYTES: Final = PROCESSOR.alignment
 """What the place of a step takes, and whether there is another."""
@@ -64,13 +65,31 @@ def _plan_bodies(node: Node) -> NativeLoop | None:
     op = node.op
     assert isinstance(op, BodyOp)
     bodies: list[BodyPlan] = []
-    for body in op.bodies():
+    for body in _bodies_with_constants(node, op):
         carried = {result: body.arguments[1 + c] for c, result in enumerate(carry_results(op))}
         found = plan_body(node, body, carried, _has_kernel, scratch_of, NOMINAL_THREADS)
         if found is None:
             return None
         bodies.append(found)
     return _place_bodies(node, tuple(bodies))
+
+
+def _bodies_with_constants(node: Node, op: BodyOp) -> Iterator[Subgraph]:
+    """The bodies, with operands that are constants in place of their arguments.
+
+    Kernels make constants ready before the first run.
+    """
+    fixed = {
+        number: node.inputs[argument.operand]
+        for number, argument in enumerate(op.arguments())
+        if argument.operand is not None
+        and argument.role in ("shared", "operand")
+        and type(node.inputs[argument.operand].op) is Constant
+    }
+    for body in op.bodies():
+        places = {body.arguments[number]: constant for number, constant in fixed.items()}
+        made = substitute(body.order, places) if places else {}
+        yield Subgraph(body.arguments, tuple([made.get(r, r) for r in body.results]))
 
 
 def _place_bodies(node: Node, bodies: tuple[BodyPlan, ...]) -> NativeLoop:

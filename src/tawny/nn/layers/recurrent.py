@@ -1,7 +1,8 @@
-"""Recurrent layers, unrolled over time: (batch, time, inputs) gives (batch, units).
+"""Recurrent layers, loops over time: (batch, time, inputs) gives (batch, units).
 
 With `sequences=True` they give the output of every step, (batch, time, units).  A layer called with
-`start=` goes on from there; `run` gives the state at the end beside the outputs.
+`start=` goes on from there; with `mask=` sequences have lengths of their own; `run` gives the state
+at the end beside the outputs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tawny import numpy as np
 from tawny.array import Array
 from tawny.dtype import DType
 from tawny.errors import type_error
+from tawny.loops.blocks import scan_in_blocks
 from tawny.nn import init
 from tawny.nn.layers.activations import as_activation
 from tawny.nn.layers.sizes import as_size
@@ -55,7 +57,36 @@ def _forget_gate_bias(
 
 
 class Recurrent(Module, ABC):
-    """Base of recurrent layers: a state for each sample, changed by every step."""
+    """Base of recurrent layers: a state for each sample, changed by every step.
+
+    - `inputs`: the size of the last axis.
+    - `units`: how many numbers the output has.
+    - `sequences`: (batch, time, inputs) gives the last output, (batch, units); with
+      `sequences=True` that of every step, (batch, time, units).
+    - `bias`: whether something is added to the products.
+    - `init_weight`, `init_recurrent`: how `weight` and `recurrent` start, each gate by itself: an
+      initialiser of `nn.init`, a function or a number; `glorot_uniform` when None.
+    - `dtype`: of the parameters.
+
+    A cell of one's own says how many `gates` there are, the columns of `weight` and `recurrent` for
+    each unit, its `zero_state` and a `step`, which is written once and runs as a loop.  What layers
+    are called with besides x: `start`, a state to go on from; `mask`, (batch, time), which is False
+    where a sequence has ended or not begun: there the state, and the output, stay as they are.
+
+        class Light(nn.Recurrent):
+            gates = 2
+
+            def zero_state(self, x):
+                return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
+
+            def step(self, projected, state):
+                (h,) = state
+                z, n = np.split(projected + h @ self.recurrent, 2, axis=-1)
+                z = np.sigmoid(z)
+                return (z * h + (1 - z) * np.tanh(n),)
+
+        Light(3, 8)(numpy.ones((2, 5, 3), "float32")).shape   # -> (2, 8)
+    """
 
     weight: Array
     recurrent: Array
@@ -105,23 +136,52 @@ class Recurrent(Module, ABC):
         `projected` is x @ weight + bias.
         """
 
-    def run(self, x: Array, start: Any = None) -> tuple[list[Array], States]:
-        """The output of every step, and the state after the last."""
+    def run(self, x: Array, start: Any = None, mask: Any = None) -> tuple[Array, States]:
+        """The output of every step, (batch, time, units), and the state after the last."""
+        state, outputs = self._scan(x, start, mask, outputs=True)
+        return np.swapaxes(outputs, 0, 1), state
+
+    def forward(self, x: Array, start: Any = None, mask: Any = None) -> Array:
+        if self.sequences:
+            return self.run(x, start, mask)[0]
+        state, _ = self._scan(x, start, mask, outputs=False)
+        return state[0]
+
+    def _scan(self, x: Array, start: Any, mask: Any, *, outputs: bool) -> tuple[States, Any]:
+        """The state after the last step and, along axis 0, the outputs of all if asked for."""
         self.check_array(x)
         if x.ndim != 3 or x.shape[-1] != self.inputs or not x.shape[1]:
             raise self.input_error(
                 f"the input has shape {x.shape}; accepted: (batch, time, {self.inputs}), "
                 "with at least one step"
             )
-        state = self._start_state(x, start)
-        projected = self.match_dtype(x, self.weight) @ self.weight
-        if self.bias is not None:
-            projected = projected + self.bias
-        outputs: list[Array] = []
-        for t in range(x.shape[1]):
-            state = self.step(projected[:, t], state)
-            outputs.append(state[0])
-        return outputs, state
+        first = self._start_state(x, start)
+        there = None if mask is None else self._mask(x, mask)
+        x = np.swapaxes(self.match_dtype(x, self.weight), 0, 1)
+
+        def project(rows: tuple[Array, Any]) -> tuple[Array, Any]:
+            inputs, there = rows
+            projected = inputs @ self.weight
+            return projected if self.bias is None else projected + self.bias, there
+
+        def step(state: States, row: tuple[Array, Any]) -> tuple[States, Any]:
+            projected, there = row
+            new = self.step(projected, state)
+            if there is not None:
+                new = tuple(np.where(there, n, s) for n, s in zip(new, state, strict=True))
+            return new, new[0] if outputs else None
+
+        return scan_in_blocks(step, first, (x, there), project, x.shape[1])
+
+    def _mask(self, x: Array, mask: Any) -> Array:
+        """Whether each step of each sequence counts, (time, batch, 1)."""
+        there = np.asarray(mask)
+        if there.shape != x.shape[:2] or there.dtype.kind != "b":
+            raise self.input_error(
+                f"mask is {there.dtype}{list(there.shape)}; accepted: bool{list(x.shape[:2])}, "
+                "True where a step counts"
+            )
+        return np.expand_dims(np.swapaxes(there, 0, 1), -1)
 
     def _start_state(self, x: Array, start: Any) -> States:
         zero = self.zero_state(x)
@@ -134,10 +194,6 @@ class Recurrent(Module, ABC):
                 f"start has shapes {[s.shape for s in state]}; accepted: {[z.shape for z in zero]}"
             )
         return state
-
-    def forward(self, x: Array, start: Any = None) -> Array:
-        outputs, _ = self.run(x, start)
-        return np.stack(outputs, axis=1) if self.sequences else outputs[-1]
 
     def extra(self) -> str:
         return f"{self.inputs}, {self.units}" + (", sequences=True" if self.sequences else "")
@@ -156,7 +212,8 @@ class RNN(Recurrent):
       initialiser of `nn.init`, a function or a number; `glorot_uniform` when None.
     - `dtype`: of the parameters.
 
-    Called with `start=` it goes on from there; `run` gives the state at the end too.
+    Called with `start=` it goes on from there, with `mask=`, (batch, time), it steps where that is
+    True; `run` gives the state at the end too.
 
         layer = nn.RNN(3, 8, sequences=True)
         layer(numpy.ones((2, 5, 3), "float32")).shape   # -> (2, 5, 8)

@@ -248,6 +248,8 @@ def quantised_product(call: NodeCall, b: Array, scale: Array, zero: Array | None
 class QuantisedRecurrence(Recurrence):
     """A layer with quantised weights: inputs and states are quantised before they meet them."""
 
+    is_by_rows = False
+
     def state_size(self) -> int:
         return self.recurrent.shape[1]
 

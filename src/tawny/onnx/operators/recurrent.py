@@ -1,13 +1,14 @@
-"""Recurrent layers: RNN, GRU and LSTM, short sequences written out step after step."""
+"""Recurrent layers: RNN, GRU and LSTM, as loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import INT64
+from tawny.loops.blocks import scan_in_blocks
 from tawny.loops.functions import scan
 from tawny.onnx.call import NodeCall
 from tawny.onnx.operators.elementwise import elu, hard_sigmoid, leaky_relu, select
@@ -20,9 +21,6 @@ Step = Callable[[Array, State], State]
 
 Product = Callable[[Array], Array]
 """Rows times the weights of a direction."""
-
-MOST_WRITTEN_OUT: Final = int(__import__("os").environ.get("WO", "32"))
-"""Sequences of more steps become loops, which are as soon built for any length."""
 
 ACTIVATIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
     "relu": lambda x, _a, _b: np.relu(x),
@@ -52,6 +50,9 @@ DEFAULTS: Final = {
 
 class Recurrence:
     """Base of recurrent operators: directions, initial states, lengths, layout."""
+
+    is_by_rows: ClassVar = True
+    """Whether the product of inputs is that of each row, whatever the other rows are."""
 
     def __init__(self, call: NodeCall, functions: Sequence[str]) -> None:
         self.call = call
@@ -134,11 +135,8 @@ class Recurrence:
         ends: list[State] = []
         for direction in range(self.directions):
             step, bias = make_step(direction)
-            inputs = self.input_product(direction)(self.x)
-            inputs = inputs if bias is None else inputs + bias
-            backward = self.direction == "reverse" or direction == 1
             state: State = tuple(self.initial(i, direction) for i in initial)
-            column, state = self._steps(step, inputs, state, backward)
+            column, state = self._steps(step, direction, bias, state)
             columns.append(column)
             ends.append(state)
         stacked = np.stack(columns, 1)
@@ -148,23 +146,27 @@ class Recurrence:
         return stacked, *last
 
     def _steps(
-        self, step: Step, inputs: Array, state: State, backward: bool
+        self, step: Step, direction: int, bias: Array | None, state: State
     ) -> tuple[Array, State]:
         """The states after all steps, stacked, and the last one."""
-        if self.steps > MOST_WRITTEN_OUT:
+        backward = self.direction == "reverse" or direction == 1
+        product = self.input_product(direction)
 
-            def row(before: State, given: tuple[Array, Array]) -> tuple[State, Array]:
-                return self._step(step, given[0], before, given[1])
+        def rows_of(given: tuple[Array, Array]) -> tuple[Array, Array]:
+            inputs = product(given[0])
+            return inputs if bias is None else inputs + bias, given[1]
 
-            places = np.arange(self.steps)
-            last, stacked = scan(row, state, (inputs, places), reverse=backward)
-            return stacked, last
-        rows: dict[int, Array] = {}
-        for t in range(self.steps)[:: -1 if backward else 1]:
-            state, rows[t] = self._step(step, inputs[t], state, t)
-        return np.stack([rows[t] for t in range(self.steps)]), state
+        def row(before: State, given: tuple[Array, Array]) -> tuple[State, Array]:
+            return self._step(step, given[0], before, given[1])
 
-    def _step(self, step: Step, x: Array, state: State, t: Array | int) -> tuple[State, Array]:
+        xs = self.x, np.arange(self.steps)
+        if self.is_by_rows:
+            last, stacked = scan_in_blocks(row, state, xs, rows_of, self.batch, backward)
+        else:
+            last, stacked = scan(row, state, rows_of(xs), reverse=backward)
+        return stacked, last
+
+    def _step(self, step: Step, x: Array, state: State, t: Array) -> tuple[State, Array]:
         """The next state and the output; sequences that are shorter keep theirs, and give zeros."""
         new = step(x, state)
         if self.lengths is None:
