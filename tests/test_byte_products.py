@@ -69,6 +69,30 @@ def test_products_of_bytes_are_ops_of_their_own() -> None:
     assert "matmul_bytes" not in [step.array.node.name for step in plain.plan.steps]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_matrices_in_loops(known: bool, engine: str) -> None:
+    """The weights of recurrent layers are the same in all steps."""
+    weights, first = bytes_of((40, 40), "int8"), bytes_of((2, 40), "uint8")
+    x, y = tw.var("x", first.shape, "uint8"), tw.var("y", weights.shape, "int8")
+    factor = tnp.asarray(weights) if known else y
+
+    def step(carry: Any, _: Any) -> tuple[Any, Any]:
+        sums = tnp.matmul(carry.astype("int32"), factor.astype("int32"))
+        return tnp.clip(tnp.abs(sums) // 64, 0, 255).astype("uint8"), sums
+
+    last, sums = tw.scan(step, x, length=5)
+    graph = tw.Graph([x] if known else [x, y], [last, sums])
+    got = graph.compile(engine=engine)(*([first] if known else [first, weights]))
+    carry, rows = first, []
+    for _ in range(5):
+        rows.append(np.matmul(carry.astype("int32"), weights.astype("int32")))
+        carry = np.clip(np.abs(rows[-1]) // 64, 0, 255).astype("uint8")
+    np.testing.assert_array_equal(got[0], carry)
+    np.testing.assert_array_equal(got[1], np.stack(rows))
+    if known and engine == "cpu":
+        assert "byte_product" in {r.rule.name for r in graph.compile().rewrites}
+
+
 @pytest.mark.parametrize("right", [np.full((64, 8), 128), np.full((64, 8), -129)])
 def test_numbers_that_do_not_fit_bytes_are_not_taken_for_them(right: Any) -> None:
     a = bytes_of((64, 64), "uint8")

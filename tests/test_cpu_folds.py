@@ -206,3 +206,27 @@ def test_variances_of_long_rows(dtype: str) -> None:
     tol = tolerance(np.dtype("float64" if dtype == "int64" else dtype), 80_000)
     outputs = [tnp.var(x, axis=1), tnp.var(x), tnp.mean(x, axis=1), tnp.var(x, axis=0)]
     check({x: value}, outputs, tol=tol, threads=(1, 2, 3))
+
+
+# ------------------------------------------------------------- rows swept several times
+
+
+def quantised(x: Any, dtype: str) -> Any:
+    """Numbers as bytes with a scale, and what these stand for."""
+    whole = tnp.clip(tnp.rint(x / np.float32(0.05)) + np.float32(3), -100, 100).astype(dtype)
+    return whole, (whole.astype("int32") - 3).astype("float32") * np.float32(0.05)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 33, 300, 5000, 40_000])
+def test_what_each_walk_would_compute_again(length: int) -> None:
+    """Exact integers after several folds: short rows are written down, long ones computed again."""
+    x = tw.var("x", (3, length), "float32")
+    _, near = quantised(x, "int8")
+    away = tnp.exp(near - near.max(axis=1, keepdims=True))
+    whole, back = quantised(away / away.sum(axis=1, keepdims=True) * np.float32(40), "uint8")
+    value = np.random.default_rng(length).normal(size=(3, length)).astype("float32")
+    for outputs in ([whole, whole.sum(axis=1, dtype="int32")], [back - back.mean(axis=1)[:, None]]):
+        graph = tw.Graph([x], outputs)
+        got = graph.compile(threads=2)(value)
+        for one, other in zip(got, graph.compile(engine="reference")(value), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 + (one.dtype == "uint8"))

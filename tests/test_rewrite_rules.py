@@ -46,8 +46,9 @@ VARIABLES = (x, y, row, one_row, column, s, f, i, j, u, b, c, cube, narrow, long
 table, same_table = (tnp.asarray(np.linspace(0.5, 2.0, 1024)) for _ in range(2))
 
 narrow_first = tw.var("narrow_first", shape=(1, 3, 1))
+few_first = tw.var("few_first", shape=(2, 3, 1))
 tall = tw.var("tall", shape=(2, 3, 4))
-VARIABLES = (*VARIABLES, narrow_first, tall)
+VARIABLES = (*VARIABLES, narrow_first, few_first, tall)
 
 
 def first(image: Array) -> Array:
@@ -214,9 +215,12 @@ LINES: list[Line] = [
     ("sink_elementwise", lambda: first(cube) * first(cube + 1), lambda: first(cube * (cube + 1))),
     ("sink_elementwise", lambda: first(cube) * narrow_first, lambda: first(cube * tnp.reshape(narrow_first, (1, 1, 3)))),
     ("sink_concat", lambda: tnp.concat([first(cube), first(cube + 1)], 1), lambda: first(tnp.concat([cube, cube + 1], 2))),
+    ("sink_concat", lambda: tnp.concat([first(cube), few_first], 2), lambda: first(tnp.concat([cube, tnp.reshape(few_first, (2, 1, 3))], 1))),
     ("sink_view", lambda: first(cube)[:, 1:, ::2], lambda: first(cube[:, ::2, 1:])),
     ("sink_view", lambda: tnp.pad(first(cube), ((0, 0), (1, 0), (0, 2))), lambda: first(tnp.pad(cube, ((0, 0), (0, 2), (1, 0))))),
     ("sink_view", lambda: tnp.repeat(first(cube), 2, axis=2), lambda: first(tnp.repeat(cube, 2, axis=1))),
+    ("channels_first", lambda: tnp.transpose(tnp.reshape(cube, (2, 1, 4, 3)), (0, 3, 2, 1)), lambda: tnp.transpose(tnp.reshape(cube, (2, 4, 1, 3)), (0, 3, 1, 2))),
+    ("sink_ones", lambda: tnp.reshape(first(cube), (2, 3, 1, 4, 1)), lambda: tnp.transpose(tnp.reshape(cube, (2, 1, 4, 1, 3)), (0, 4, 1, 2, 3))),
     ("sink_extreme", lambda: tnp.max(first(cube), axis=2), lambda: tnp.max(cube, axis=1)),
     ("sink_sum", lambda: tnp.sum(first(cube), axis=1, keepdims=True), lambda: tnp.reshape(tnp.sum(cube, axis=2, keepdims=True), (2, 1, 4))),
     ("sort_sort", lambda: tnp.sort(tnp.sort(x)), lambda: tnp.sort(x)),

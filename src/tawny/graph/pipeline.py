@@ -34,7 +34,7 @@ from tawny.node import Node, Part
 from tawny.ops.movement import Roll
 from tawny.progress import progress
 from tawny.rewrite.bodies import bodies_pass
-from tawny.rewrite.byte_products import BYTE_PRODUCT, multiply_bytes
+from tawny.rewrite.byte_products import BYTE_PRODUCT, multiply_bytes, multiply_bytes_in_loops
 from tawny.rewrite.components import COMPONENTS, separate_components
 from tawny.rewrite.flow import Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
@@ -210,7 +210,7 @@ def fuse(state: CompileState) -> None:
         )
         if request.engine.multiplies_bytes:
             in_bodies = bodies_pass("multiply_bytes_in_bodies", multiply_bytes)
-            passes = (multiply_bytes, in_bodies, *passes)
+            passes = (multiply_bytes, in_bodies, multiply_bytes_in_loops, *passes)
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])

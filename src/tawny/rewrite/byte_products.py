@@ -7,20 +7,23 @@ are taken four at a time: zeros fill it up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
 from tawny.dtype import INT8, INT32, UINT8, DType
-from tawny.node import Node, Value, constant, make, scalar, source_scope
-from tawny.op import Op
+from tawny.loops.building import build_loop, nodes_inside, written_out
+from tawny.node import Node, Value, constant, make, part, scalar, source_scope
+from tawny.op import Family, Op
 from tawny.ops.byte_products import TOGETHER, ConvolutionBytes, MatmulBytes
 from tawny.ops.convolution import Convolution
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Pad
 from tawny.ops.linalg import Matmul
+from tawny.ops.loops import ScanLoop
 from tawny.ops.movement import Copy, reshape_node, transpose_node
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild, sources_of
 
 BYTE_PRODUCT: Final = RuleInfo(
     "byte_product",
@@ -28,25 +31,60 @@ BYTE_PRODUCT: Final = RuleInfo(
     "int32(a) @ int32(b) = matmul_bytes(a, b), for a of uint8 and b of int8",
 )
 
+PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, Convolution})
+
 LEAST_OPERATIONS: Final = 2**10
 """Products of fewer multiplications are over before anything else matters."""
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    if flow.families().isdisjoint({Matmul, Convolution}):
+    if flow.families().isdisjoint(PRODUCTS):
         return flow
     if not context.recorder.allows(BYTE_PRODUCT):
         return flow
+    return flow.replace_nodes(_products(flow.order(), context))
+
+
+multiply_bytes: Final = Pass("multiply_bytes", (BYTE_PRODUCT,), _run)
+
+
+def _products(nodes: Iterable[Node], context: Context) -> dict[Node, Node]:
+    """What stands for each product of bytes."""
     replacements: dict[Node, Node] = {}
-    for node in flow.order():
+    for node in nodes:
         made = _as_bytes(node)
         if made is not None:
             context.recorder.record(BYTE_PRODUCT, (node,), (made,))
             replacements[node] = made
+    return replacements
+
+
+def _run_in_loops(flow: Flow, context: Context) -> Flow:
+    """Products in loops: their right factor may be an operand that is the same for all steps."""
+    replacements: dict[Node, Node] = {}
+    for node in flow.order() if context.recorder.allows(BYTE_PRODUCT) else ():
+        op = node.op
+        if not isinstance(op, ScanLoop) or op.body.impure:
+            continue
+        step, inside = written_out(op, node.inputs)
+        results = (*step.new_carries, *step.new_rows)
+        own = nodes_inside(results, (step.place, *step.carries, *step.rows), inside)
+        products = [n for n in own if n.op.family in PRODUCTS]
+        found = _products(sorted(products, key=lambda n: n.serial), context)
+        if found:
+            new, count = rebuild(results, found), op.carries
+            step = step._replace(new_carries=new[:count], new_rows=new[count:])
+            given = node.inputs[:count], node.inputs[count : op.first_shared]
+            with source_scope(node.sources):
+                made = build_loop(step, *given, op.length, reverse=op.reverse, inside=inside)
+            parts = [*made.carries, *made.rows]
+            replacements |= {part(node, i): result for i, result in enumerate(parts)}
     return flow.replace_nodes(replacements)
 
 
-multiply_bytes: Final = Pass("multiply_bytes", (BYTE_PRODUCT,), _run)
+multiply_bytes_in_loops: Final = Pass(
+    "multiply_bytes_in_loops", (BYTE_PRODUCT,), _run_in_loops, frozenset({ScanLoop})
+)
 
 
 def _as_bytes(node: Node) -> Node | None:

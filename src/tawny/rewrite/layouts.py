@@ -15,7 +15,7 @@ from tawny.op import ELEMENTWISE
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Pad, Slice
 from tawny.ops.joining import Concat, Repeat
-from tawny.ops.movement import Transpose, transpose_node
+from tawny.ops.movement import Reshape, Transpose, transpose_node
 from tawny.ops.reduction import CHOOSING, Mean, Prod, Reduction, Sum
 from tawny.rewrite.facts import NodeFacts, reshape_to
 from tawny.rewrite.flow import Kind
@@ -33,6 +33,28 @@ def moves_channels_first(node: Node) -> bool:
         return False
     rank = len(node.shape)
     return rank >= 3 and node.op.axes == (0, rank - 1, *range(1, rank - 1))
+
+
+def _first(node: Node) -> Node:
+    """An array that has channels last, shown with channels first."""
+    rank = len(node.shape)
+    return transpose_node(node, (0, rank - 1, *range(1, rank - 1)))
+
+
+def _only_ones_differ(node: Node, facts: NodeFacts) -> bool:
+    """Whether a transpose moves channels first, and axes of size 1 besides."""
+    del facts
+    axes, shape = cast("Transpose", node.op).axes, node.shape
+    if len(axes) < 3 or axes[:2] != (0, len(axes) - 1) or moves_channels_first(node):
+        return False
+    spatial = [a for a, n in zip(axes[2:], shape[2:], strict=True) if n != 1]
+    return spatial == sorted(spatial)
+
+
+def _move_ones(m: Match) -> Node:
+    node = m.node
+    batch, channels, *spatial = node.shape
+    return _first(reshape_to(node.inputs[0], (batch, *spatial, channels)))
 
 
 def _axes_of(node: Node) -> Axes | None:
@@ -89,7 +111,7 @@ def _sink_elementwise(m: Match) -> Node | None:
 
 def _sink_concat(m: Match) -> Node | None:
     node, axes = m.node, _axes_of(m.node)
-    if axes is None or not all(moves_channels_first(s) or s.known for s in node.inputs):
+    if axes is None:
         return None
     operands = _all_beneath(node, node.inputs, axes)
     if operands is None or any(len(o.shape) != len(axes) for o in operands):
@@ -111,6 +133,17 @@ def _sink_view(m: Match) -> Node:
     return transpose_node(make(op, (node.inputs[0].inputs[0], *node.inputs[1:])), axes)
 
 
+def _sink_ones(m: Match) -> Node | None:
+    """Spatial axes of size 1 come and go beneath the move."""
+    node, moved = m.node, m.node.inputs[0]
+    if len(node.shape) < 3 or node.shape[:2] != moved.shape[:2]:
+        return None
+    if [n for n in node.shape[2:] if n != 1] != [n for n in moved.shape[2:] if n != 1]:
+        return None
+    batch, channels, *spatial = node.shape
+    return _first(reshape_to(moved.inputs[0], (batch, *spatial, channels)))
+
+
 def _transposition(node: Node) -> Axes:
     return cast("Transpose", node.inputs[0].op).axes
 
@@ -126,6 +159,14 @@ def _sink_reduction(m: Match) -> Node:
 
 
 LAYOUTS: Final[tuple[RewriteRule, ...]] = (
+    rule(
+        "channels_first",
+        EXACT,
+        any_of((Transpose,)),
+        _move_ones,
+        "transpose(x) = first(reshape(x, u)), where axes of size 1 alone are moved besides",
+        only=_only_ones_differ,
+    ),
     rule(
         "sink_elementwise",
         EXACT,
@@ -147,6 +188,14 @@ LAYOUTS: Final[tuple[RewriteRule, ...]] = (
         any_of((Cast, Slice, Pad, Repeat), some=(Transpose,)),
         _sink_view,
         "pad(first(x)) = first(pad(x)), and so for slices, conversions and repetition",
+        only=_is_moved,
+    ),
+    rule(
+        "sink_ones",
+        EXACT,
+        any_of((Reshape,), some=(Transpose,)),
+        _sink_ones,
+        "reshape(first(x), t) = first(reshape(x, u)), where t has other axes of size 1",
         only=_is_moved,
     ),
     rule(

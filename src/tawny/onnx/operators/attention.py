@@ -295,5 +295,5 @@ def embed_layer_norm(call: NodeCall) -> tuple[Array | None, ...]:
     mask = call.optional(7)
     lengths = np.zeros((words.shape[0],), INT32)
     if mask is not None:
-        lengths = np.sum(mask.astype(INT32), axis=1).astype(INT32)
+        lengths = np.sum(mask, axis=1, dtype=INT32)
     return made * call.array(5) + call.array(6), lengths, total

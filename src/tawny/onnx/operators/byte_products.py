@@ -97,10 +97,10 @@ def matmul_exact(a: IntegerFactor, b: IntegerFactor) -> Array:
     a, b = _as_unsigned(a), _as_signed(b)
     sums = np.matmul(a.whole.astype(INT32), b.whole.astype(INT32))
     if a.zero is not None:
-        columns = np.sum(b.whole.astype(INT32), axis=-2, keepdims=True).astype(INT32)
+        columns = np.sum(b.whole, axis=-2, keepdims=True, dtype=INT32)
         sums = sums - a.zero * columns
     if b.zero is not None:
-        rows = np.sum(a.whole.astype(INT32), axis=-1, keepdims=True).astype(INT32)
+        rows = np.sum(a.whole, axis=-1, keepdims=True, dtype=INT32)
         rows = rows if a.zero is None else rows - a.zero * a.whole.shape[-1]
         sums = sums - rows * b.zero
     return sums
@@ -131,7 +131,7 @@ def convolve_exact(call: NodeCall, x: IntegerFactor, kernel: IntegerFactor) -> A
     if x.zero is None:
         return sums
     axes = tuple(range(1, kernel.whole.ndim))
-    return sums - x.zero * np.sum(kernel.whole.astype(INT32), axis=axes).astype(INT32)
+    return sums - x.zero * np.sum(kernel.whole, axis=axes, dtype=INT32)
 
 
 def _convolve(window: WindowGeometry, x: Array, kernel: Array, groups: int) -> Array:

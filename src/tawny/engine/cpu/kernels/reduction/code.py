@@ -38,6 +38,8 @@ class ReductionLayout(NamedTuple):
     """Whether rows are cut."""
     ordered: bool
     """Whether the elements of a row are walked in their order."""
+    recalls: bool
+    """Whether walks over a row write down what later ones would compute again."""
 
 
 Numbers = dict[int, Number]

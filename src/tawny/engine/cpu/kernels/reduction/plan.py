@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
 from tawny.engine.cpu.kernels.reduction.code import ReductionLayout
+from tawny.engine.cpu.kernels.reduction.recall import RECALLED_BYTES, recalled_bytes
 from tawny.engine.cpu.kernels.reduction.rows import reduction_library, stages
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, over_space
@@ -142,6 +143,7 @@ def _plan_reduction(
     blocks = -(-length // (lanes * unroll)) if columns else 1
     rows = math.prod(outer.sizes) * blocks
     cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
+    short = length * recalled_bytes(found.code(len(operands))) <= RECALLED_BYTES
     layout = ReductionLayout(
         columns=columns,
         outer=len(outer.sizes),
@@ -151,6 +153,7 @@ def _plan_reduction(
         unroll=unroll,
         parts=pieces > 1,
         ordered=columns or walk.lane == max(found.folded, default=walk.lane),
+        recalls=short and not (columns or inner.sizes or pieces > 1),
     )
     parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
     for number, step in enumerate(walk.steps):

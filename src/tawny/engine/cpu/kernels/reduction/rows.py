@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.cpu.kernels.reduction.code import (
@@ -10,6 +10,7 @@ from tawny.engine.cpu.kernels.reduction.code import (
     ReductionLayout,
     RowValues,
 )
+from tawny.engine.cpu.kernels.reduction.recall import items_for, wanted_in, written_down
 from tawny.engine.cpu.kernels.reduction.sweep import RowSweep, SweepPlan
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
@@ -59,7 +60,10 @@ class _ReductionWriter:
         self.arrays = Arrays(f, code, layout)
         self.order = {i: n for n, (i, _) in enumerate(code.folds)}
         """Numbers of the folds among all of them."""
-        self.spill = None if layout.parts else self._find_spill()
+        self.spill = None if layout.parts or layout.recalls else self._find_spill()
+        self.written = written_down(code) if layout.recalls else ((),) * code.sweeps
+        self.places: dict[int, Value] = {}
+        """Where the elements of a row lie that are written down."""
 
     # --------------------------------------------------------------------- rows
 
@@ -67,6 +71,7 @@ class _ReductionWriter:
         """All rows of a worker, each sweep by sweep."""
         f = self.f
         begin, end = worker_share(self.arrays.units, *f.arguments[1:])
+        self._reserve()
         with f.loop(begin, end) as loop:
             row = self._row(loop.index)
             self._read_row(row)
@@ -75,6 +80,13 @@ class _ReductionWriter:
                 self._finish_folds(row, self._sweep_row(row, sweep, f.constant(I64, 0)))
             self._apply_row(row, self.code.sweeps)
             self._store_row(row)
+
+    def _reserve(self) -> None:
+        """Room for what is written down: as many elements as a row has, and what vectors add."""
+        f, vectors = self.f, self.layout.lanes * self.layout.unroll
+        for item in [i for items in self.written for i in items]:
+            size = (self.arrays.length + vectors) * self.code.dtypes[item].itemsize
+            self.places[item] = f.stack_array(size)
 
     def parts(self, sweep: int) -> None:
         """One sweep over all parts of a worker."""
@@ -190,13 +202,15 @@ class _ReductionWriter:
         if not folds and not written:
             return {}
         stored = {n: code.results[n][0] for n in written}
-        wanted = [*[i for _, fold in folds for i in fold.inputs], *stored.values()]
+        wanted = wanted_in(code, sweep)
         recalled: dict[int, int] = {}
+        kept = {i: self.places[i] for i in self.written[sweep]}
+        known = {i: self.places[i] for items in self.written[:sweep] for i in items}
         if self.spill is not None and last:
             recalled = dict([self.spill])
         elif self.spill is not None and sweep == code.sweeps - 2:
             stored = {self.spill[1]: self.spill[0]}
-        needed = self._items_for(wanted, recalled)
+        needed = items_for(code, wanted, {*recalled, *known})
         lanes, width = self.layout.lanes, len(row.counts)
         around = [
             {i: spread(self.f, n, lanes) for i, n in numbers.items() if i in needed}
@@ -205,7 +219,7 @@ class _ReductionWriter:
         scalar = lanes if self.layout.columns else 0
         start = [fold.start(self.f, scalar) for _, fold in folds for _ in range(width)]
         chosen = [fold for _, fold in folds]
-        plan = SweepPlan(chosen, stored, recalled, needed, around)
+        plan = SweepPlan(chosen, stored, recalled, kept, known, needed, around)
         sweeping = RowSweep(self.arrays, self.code, plan, row)
         totals = sweeping.run(start, piece)
         return {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)}
@@ -223,7 +237,7 @@ class _ReductionWriter:
             return None
         ((number, result),) = whole
         before = [i for _, fold in code.folds_in(last - 1) for i in fold.inputs]
-        for item in reversed(self._items_for(before)):
+        for item in reversed(items_for(code, before)):
             made = code.items[item]
             if (
                 item == result
@@ -233,25 +247,12 @@ class _ReductionWriter:
             ):
                 continue
             rest = [
-                i for i in self._items_for([result], [item]) if not code.of_row[i] and i != item
+                i for i in items_for(code, [result], [item]) if not code.of_row[i] and i != item
             ]
             alone = all(isinstance(code.items[i], Computation) for i in rest)
             if made.dtype == code.dtypes[result] and alone and not code.folds_in(last):
                 return item, number
         return None
-
-    def _items_for(self, wanted: Sequence[int], known: Collection[int] = ()) -> list[int]:
-        """Items that elements are made of, in order; those that are known need nothing."""
-        found, stack = set[int](), list(wanted)
-        while stack:
-            i = stack.pop()
-            if i in found:
-                continue
-            found.add(i)
-            item = self.code.items[i]
-            if isinstance(item, Computation) and not self.code.of_row[i] and i not in known:
-                stack += item.inputs
-        return sorted(found)
 
     # -------------------------------------------------------------------- parts
 

@@ -10,7 +10,13 @@ from tawny.engine.cpu.kernels.workshare import nest
 from tawny.engine.llvm.ir.builder import I32, Value
 from tawny.engine.llvm.scalar.expressions import select
 from tawny.engine.llvm.scalar.folds import ReductionFold, combine_lanes
-from tawny.engine.llvm.scalar.numbers import Number, flatten, unflatten
+from tawny.engine.llvm.scalar.numbers import (
+    Number,
+    flatten,
+    load_vector,
+    store_vector,
+    unflatten,
+)
 from tawny.engine.llvm.scalar.reduction_bodies import Computation, ReductionCode
 
 BLOCK: Final = 1 << 12
@@ -26,6 +32,10 @@ class SweepPlan(NamedTuple):
     """For each result that is written the item that it then holds."""
     recalled: Mapping[int, int]
     """For each item that an earlier walk wrote the result that holds it."""
+    kept: Mapping[int, Value]
+    """For each item that is written down where."""
+    known: Mapping[int, Value]
+    """For each item that an earlier walk wrote down where."""
     needed: Sequence[int]
     """The items of elements, in order."""
     around: Sequence[Numbers]
@@ -150,7 +160,9 @@ class RowSweep:
             item = code.items[i]
             if i in numbers:
                 continue
-            if item is None or i in held:
+            if i in self.plan.known:
+                numbers[i] = self._recall(i, index)
+            elif item is None or i in held:
                 number = reads[i] if item is None else held[i]
                 if number in self.arrays.counters:
                     numbers[i] = self.arrays.coordinates(number, bases[number], first, vector)
@@ -160,8 +172,20 @@ class RowSweep:
             else:
                 assert isinstance(item, Computation)
                 numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
+        for i, place in self.plan.kept.items():
+            store_vector(self.f, code.dtypes[i], numbers[i], self._place(i, place, index))
         for n, stored in self.plan.stored.items():
             number = len(code.reads) + n
             address = self.arrays.at(number, bases[number], index)
             self.arrays.store(number, numbers[stored], address, count)
         return numbers
+
+    def _recall(self, item: int, index: Value | int) -> Number:
+        """A vector of what an earlier walk wrote down."""
+        place = self._place(item, self.plan.known[item], index)
+        return load_vector(self.f, self.code.dtypes[item], place, self.layout.lanes)
+
+    def _place(self, item: int, first: Value, index: Value | int) -> Value:
+        """Where elements lie that are written down, from one with a number on."""
+        item_bytes = self.code.dtypes[item].itemsize
+        return self.f.offset(first, index * item_bytes)
