@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from tawny.engine.cpu.threads import placing, pool
 from tawny.engine.cpu.threads.placing import FREE, STATE, Places, way_to_place
+from tawny.engine.cpu.threads.processors import Processors
 
 WAY = way_to_place()
 pytestmark = pytest.mark.skipif(
@@ -141,7 +143,7 @@ def test_workers_of_a_pool_wake_apart_and_settle(here, monkeypatch) -> None:
 
     assert WAY is not None
     monkeypatch.setattr(pool, "way_to_place", lambda: Noted(WAY.functions))
-    monkeypatch.setattr(pool, "processors", lambda: 2)
+    monkeypatch.setattr(pool, "processors", lambda: Processors(2, 2, 1, math.inf))
     allowed = os.sched_getaffinity(0)
     threads = pool.Pool(2)
     threads.start()
@@ -161,10 +163,10 @@ def test_workers_of_a_pool_wake_apart_and_settle(here, monkeypatch) -> None:
         threads.stop()
 
 
-@pytest.mark.parametrize(("count", "processors"), [(2, 1), (pool.MOST_PARTED + 1, 64)])
-def test_too_many_threads_stay_where_they_are(monkeypatch, count: int, processors: int) -> None:
+@pytest.mark.parametrize(("count", "usable"), [(2, 1), (pool.MOST_PARTED + 1, 64)])
+def test_too_many_threads_stay_where_they_are(monkeypatch, count: int, usable: int) -> None:
     """More than there are processors, or than a caller has the time to care for."""
-    monkeypatch.setattr(pool, "processors", lambda: processors)
+    monkeypatch.setattr(pool, "processors", lambda: Processors(usable, usable, 1, math.inf))
     monkeypatch.setattr(pool, "way_to_place", lambda: pytest.fail("nobody is to be parted"))
     threads = pool.Pool(count)
     threads.start()

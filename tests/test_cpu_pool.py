@@ -17,6 +17,7 @@ from tawny.engine.cpu.threads import pool as pools
 from tawny.engine.cpu.threads import sleeping
 from tawny.engine.cpu.threads.pool import Pool
 from tawny.engine.cpu.threads.pool_code import SPINS, pool_library
+from tawny.engine.cpu.threads.processors import Processors, processors
 from tawny.engine.cpu.threads.sleeping import Sleeping
 from tawny.engine.llvm.runtime.library import compile_ir
 
@@ -203,26 +204,16 @@ def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.Mon
 
 def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAWNY_THREADS", raising=False)
-    assert pools.default_threads() == pools.processors() <= len(os.sched_getaffinity(0))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
-    assert pools.default_threads() == 3
+    assert pools.default_threads() == processors().usable_cores <= len(os.sched_getaffinity(0))
+    found = Processors(logical=16, cores=8, nodes=1, quota=5.5)
+    monkeypatch.setattr(pools, "processors", lambda: found)
+    assert pools.default_threads() == 6
     monkeypatch.setenv("TAWNY_THREADS", "7")
     assert pools.default_threads() == 7
     for bad in ("0", "-1", "many", "2.5"):
         monkeypatch.setenv("TAWNY_THREADS", bad)
         with pytest.raises(ValueError, match=f"TAWNY_THREADS: '{bad}' is no number of threads"):
             pools.default_threads()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("max 100000\n", sys.maxsize), ("150000 100000\n", 2), ("200000 100000", 2), ("junk", None)],
-)
-def test_a_containers_limit_is_respected(tmp_path, text: str, expected: int | None) -> None:
-    assert pools._quota(tmp_path / "missing") == sys.maxsize
-    limits = tmp_path / "cpu.max"
-    limits.write_text(text)
-    assert pools._quota(limits) == (expected or sys.maxsize)
 
 
 # -------------------------------------------------------------------- processes

@@ -15,6 +15,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as np
 from engines import skip_without_binding
+from tawny.cgroups import MemoryRoom
 from tawny.engine.llvm.runtime import cache, directory
 from tawny.engine.reference.workspace import _row
 from tawny.graph import memory_limits
@@ -133,11 +134,10 @@ def test_a_plan_above_what_is_free_warns_and_one_above_all_memory_is_refused(
 
 def test_the_system_is_asked_of_its_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert 0 < memory_limits.free_bytes() <= memory_limits.total_bytes()
-    monkeypatch.setattr(memory_limits, "CGROUP", tmp_path)
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("400000\n")
+    room = MemoryRoom(limit=1000000, free=600000)
+    monkeypatch.setattr(memory_limits, "memory_rooms", lambda: [room])
     assert (memory_limits.free_bytes(), memory_limits.total_bytes()) == (600000, 1000000)
-    (tmp_path / "memory.max").write_text("max\n")
+    monkeypatch.setattr(memory_limits, "memory_rooms", list)
     assert memory_limits.free_bytes() > 1000000
     monkeypatch.setattr(memory_limits, "_meminfo", dict)
     assert memory_limits.free_bytes() == sys.maxsize

@@ -16,7 +16,8 @@ from typing import Any, Final
 from tawny import __version__, devices
 from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.rates import measure_rates
-from tawny.engine.cpu.threads.pool import default_threads, processors
+from tawny.engine.cpu.threads.pool import default_threads
+from tawny.engine.cpu.threads.processors import processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.compiler import llvm
 from tawny.engine.llvm.runtime.directory import cache_directory
@@ -208,11 +209,11 @@ def _device(device: Device) -> str:
 
 
 def _threads() -> str:
-    count, usable = default_threads(), processors()
-    source = "by the processors to use" if count == usable else f"TAWNY_THREADS; {usable} to use"
+    count, machine = default_threads(), processors()
+    source = "one for each core to use" if count == machine.usable_cores else "TAWNY_THREADS"
     sleeping = way_to_sleep()
     alone = "; this system has no way to let them sleep: one works" if sleeping is None else ""
-    return f"{count} ({source}{alone})"
+    return f"{count} ({source}; {machine}{alone})"
 
 
 def _cache() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawny.distributed.dask import distributed as dask_distributed
 from tawny.distributed.dask import require_dask
-from tawny.engine.cpu.threads.pool import processors
+from tawny.engine.cpu.threads.processors import processors
 from tawny.errors import value_error
 from tawny.shape import as_int
 
@@ -19,9 +19,9 @@ def cluster(
 ) -> distributed.LocalCluster:
     """Start worker processes on this machine, sized for it.
 
-    - `workers`: how many; None makes one for each processor, on larger machines fewer with
+    - `workers`: how many; None makes one for each core, on larger machines fewer with
       several threads each.
-    - `threads`: of each worker, for tasks and programs together; None divides the processors
+    - `threads`: of each worker, for tasks and programs together; None divides the cores
       that this process may use among the workers.
     - `options`: further ones of `distributed.LocalCluster`, as `memory_limit="4GB"`.
 
@@ -37,7 +37,7 @@ def cluster(
         # if __name__ == "__main__": main()
     """
     require_dask("cluster")
-    count, own = worker_sizes(processors(), workers, threads)
+    count, own = worker_sizes(processors().usable_cores, workers, threads)
     options["env"] = {"TAWNY_THREADS": str(own), **options.get("env", {})}
     started: distributed.LocalCluster = dask_distributed.LocalCluster(
         n_workers=count, threads_per_worker=own, processes=True, **options
@@ -46,7 +46,7 @@ def cluster(
 
 
 def worker_sizes(whole: int, workers: int | None, threads: int | None) -> tuple[int, int]:
-    """How many workers a machine of `whole` processors has, and the threads of each."""
+    """How many workers a machine of `whole` cores has, and the threads of each."""
     for name, asked in (("workers", workers), ("threads", threads)):
         if asked is not None and as_int(asked, "cluster", name) < 1:
             raise value_error("cluster", f"{name} is {asked}; it must be at least 1")

@@ -203,7 +203,7 @@ class Graph(Unique):
         - `incremental`: whether a run computes only what changed; without it every run computes
           everything, and nothing is kept for the next, which takes less memory.
         - `threads`: how many threads may work at once, from 1 to 1024; None takes the setting
-          `tw.config.threads`, `TAWNY_THREADS`, or the processors of this process.  Results do not
+          `tw.config.threads`, `TAWNY_THREADS`, or the cores of this process.  Results do not
           depend on it.
         - `plan`: how to plan: `"default"`; `"hard"`, which takes up to a minute to come nearer the
           lower bound; or `"seed"`, the report's Algorithm 1.

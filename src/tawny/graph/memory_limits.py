@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tawny.cgroups import memory_rooms
 from tawny.engine.protocol import Device
 from tawny.errors import PerformanceWarning, warn, with_location
 from tawny.memory.budget import MemoryBudgetError
@@ -20,9 +21,6 @@ from tawny.source import describe
 
 MIN_CHECKED_BYTES: Final = 2**26
 """Plans of fewer bytes are allocated without asking the system, which takes longer than a run."""
-
-CGROUP: Final = Path("/sys/fs/cgroup")
-"""Where Linux says what a container may use."""
 
 MAX_ELEMENTS: Final = sys.maxsize // 16
 """The most elements of an array that can be addressed, whatever its dtype."""
@@ -135,16 +133,14 @@ def least_budget(plan_within: Callable[[int], object], arena: int) -> int:
 def free_bytes() -> int:
     """Memory that can be taken without swapping; without limit where the system does not say."""
     known = _meminfo().get("MemAvailable", sys.maxsize)
-    limit, used = _number(CGROUP / "memory.max"), _number(CGROUP / "memory.current")
-    return known if limit is None or used is None else max(0, min(known, limit - used))
+    return min([known, *[room.free for room in memory_rooms()]])
 
 
 def total_bytes() -> int:
     """All memory with what it can be swapped to; without limit where the system does not say."""
     facts = _meminfo()
     known = facts.get("MemTotal", sys.maxsize) + facts.get("SwapTotal", 0)
-    limit = _number(CGROUP / "memory.max")
-    return known if limit is None else min(known, limit)
+    return min([known, *[room.limit for room in memory_rooms()]])
 
 
 def _meminfo() -> dict[str, int]:
@@ -165,13 +161,6 @@ def _sysconf() -> dict[str, int]:
         return {"MemTotal": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}
     except (AttributeError, OSError, ValueError):
         return {}
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
 
 
 def bytes_text(count: int) -> str:

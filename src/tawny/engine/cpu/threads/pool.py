@@ -12,12 +12,9 @@ import atexit
 import ctypes
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Final, final
 
 from tawny.engine.cpu.threads.placing import Places, way_to_place
@@ -41,6 +38,7 @@ from tawny.engine.cpu.threads.pool_code import (
     WAKE,
     pool_library,
 )
+from tawny.engine.cpu.threads.processors import processors
 from tawny.engine.cpu.threads.sleeping import Sleeping, allocate_zeros, way_to_sleep
 from tawny.engine.llvm.runtime.library import Library
 from tawny.errors import value_error
@@ -89,9 +87,9 @@ class Pool(Unique):
         self._set(SLEEP, sleeping.sleep)
         self._set(WAKE, sleeping.wake)
         self._set(MEANS, _cells_of(sleeping.cells()))
-        self._set(SPINS, _spins(library) if self.threads <= processors() else 0)
+        self._set(SPINS, _spins(library) if self.threads <= processors().usable else 0)
         self._set(THREADS, self.threads)
-        parted = self.threads <= min(processors(), MOST_PARTED)
+        parted = self.threads <= min(processors().usable, MOST_PARTED)
         places = self._places() if parted else None
         self._workers = _start_workers(library.address("pool_work"), self.state, self.threads)
         if places is not None:
@@ -180,30 +178,11 @@ NOMINAL_THREADS: Final = 2
 those that run them.  All figures of this project were measured on as many."""
 
 
-def processors() -> int:
-    """How many processors this process may use at once."""
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
-    return max(1, min(allowed, _quota()))
-
-
-@cache
-def _quota(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The processors' time that a container's limit leaves, rounded up to whole processors."""
-    try:
-        quota, period = limits.read_text().split()
-        return sys.maxsize if quota == "max" else math.ceil(int(quota) / int(period))
-    except (OSError, ValueError):
-        return sys.maxsize
-
-
 def default_threads() -> int:
-    """`TAWNY_THREADS`, or as many as there are processors to use."""
+    """`TAWNY_THREADS`, or as many as there are cores to use."""
     named = read_setting("TAWNY_THREADS")
     if not named:
-        return processors()
+        return processors().usable_cores
     if not named.isdecimal() or int(named) < 1:
         raise value_error("TAWNY_THREADS", f"{named!r} is no number of threads: 1 or more")
     return int(named)
