@@ -33,6 +33,7 @@ from tawny.autodiff.jacobian import jacrev as jacrev
 from tawny.autodiff.jacobian import laplacian as laplacian
 from tawny.autodiff.vmap import vmap as vmap
 from tawny.configuration import config as config
+from tawny.distributed.blocks.arrays import map_blocks as map_blocks
 from tawny.distributed.cluster import cluster as cluster
 from tawny.distributed.mapping import map as map
 from tawny.engine.evaluation import evaluate as evaluate

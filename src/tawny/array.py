@@ -23,8 +23,8 @@ from tawny import dtype as dt
 from tawny import pages
 from tawny.dtype import DType, Number, kind_of
 from tawny.dtype_rules import DTypeRule
-from tawny.errors import needs_values, type_error, value_error
-from tawny.foreign_attributes import array_counterpart, raise_missing
+from tawny.errors import blocked_operand_error, needs_values, type_error, value_error
+from tawny.foreign_attributes import array_counterpart, is_in_blocks, raise_missing
 from tawny.methods import PUBLIC_FUNCTIONS, Methods
 from tawny.node import (
     Constant,
@@ -601,6 +601,7 @@ def _holds_array(items: Sequence[Any]) -> bool:
     return any(
         isinstance(i, Array)
         or _is_masked_array(i)
+        or is_in_blocks(i)
         or (isinstance(i, (list, tuple)) and _holds_array(cast("Sequence[Any]", i)))
         for i in items
     )
@@ -611,6 +612,8 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     if type(x) is np.ndarray and x.nbytes >= pages.LARGE and dt.is_supported(x.dtype):
         return pages.copy_array(x)
     check_unmasked(x, op, f"operand {position}")
+    if is_in_blocks(x):
+        raise blocked_operand_error(op, position)
     try:
         value = np.array(x)
     except ValueError as error:

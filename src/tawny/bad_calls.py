@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping
+from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from tawny.errors import type_error
+from tawny.errors import BlockedOperandError, type_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,11 +20,14 @@ Answer = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """What a call gives that Python could not bind; NotImplemented where it is wrong altogether."""
 
 
-def explain_bad_calls(function: Callable[P, R], answer: Answer | None = None) -> Callable[P, R]:
+def explain_bad_calls(
+    function: Callable[P, R], answer: Answer | None = None, over_blocks: bool = False
+) -> Callable[P, R]:
     """`function`, saying which arguments it takes when it is called with others.
 
     `answer` knows further arguments: it is asked after a call that Python could not bind, so that
-    they cost nothing where they are not given.
+    they cost nothing where they are not given.  A function `over_blocks` that a user calls with
+    dask arrays gives dask arrays.
     """
     name = function.__name__
     if name == "__init__":
@@ -29,18 +35,39 @@ def explain_bad_calls(function: Callable[P, R], answer: Answer | None = None) ->
 
     @functools.wraps(function)
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+        misuse: TypeError | None = None
         try:
             return function(*args, **kwargs)
+        except BlockedOperandError:
+            if not over_blocks or _is_ours(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
+                raise
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
             misuse = error
+        if misuse is None:
+            return _on_blocks(boundary, args, kwargs)
         result = NotImplemented if answer is None else answer(function, args, kwargs)
         if result is NotImplemented:
             raise _misuse(boundary, name, args, kwargs, misuse)
         return cast("R", result)
 
     return boundary
+
+
+BLOCKS: Final = "tawny.distributed.blocks.arrays"
+"""The module that makes functions of dask arrays; it stands above this one."""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a function is called from inside the library."""
+    return str(frame.f_globals.get("__name__", "")).startswith("tawny.")
+
+
+def _on_blocks(function: Callable[P, R], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+    """What a public function gives for dask arrays."""
+    result: R = importlib.import_module(BLOCKS).call_on_blocks(function, args, kwargs)
+    return result
 
 
 def renaming_answer(names: Mapping[str, str]) -> Answer:

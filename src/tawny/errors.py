@@ -16,10 +16,12 @@ from tawny.source import Source, caller, users_frame
 
 __all__ = [
     "AxisError",
+    "BlockedOperandError",
     "LinAlgError",
     "PerformanceWarning",
     "ValuesNeededError",
     "axis_error",
+    "blocked_operand_error",
     "index_error",
     "linalg_error",
     "with_location",
@@ -95,6 +97,20 @@ def axis_error(op: str, axis: int, rank: int) -> AxisError:
     return AxisError(
         with_location(
             f"{op}: axis {axis} is out of bounds for an array of {rank} axes; accepted: {accepted}"
+        )
+    )
+
+
+class BlockedOperandError(TypeError):
+    """An operand is a dask array, of which a function over blocks is to be made."""
+
+
+def blocked_operand_error(op: str, position: int) -> BlockedOperandError:
+    """A dask array where values are needed at once, or beside lazy arrays."""
+    return BlockedOperandError(
+        with_location(
+            f"{op}: operand {position} is a dask array; give it to a function made by tw.jit, or "
+            "to tw.map_blocks(graph, ...), or compute it first: x.compute()"
         )
     )
 

@@ -7,6 +7,12 @@ from typing import Final, NoReturn
 
 import numpy as np
 
+
+def is_in_blocks(x: object) -> bool:
+    """Whether an object is a collection of Dask, whose values are computed block by block."""
+    return hasattr(type(x), "__dask_graph__")
+
+
 ARRAY: Final = {
     "apply": "tw.delay(function, x), or functions of tawny.numpy",
     "backward": "tw.grad(function)(x), or tw.gradients(loss, [x])",

@@ -112,7 +112,8 @@ def public(
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         name = f"{module}.{function.__name__}" if module else function.__name__
         renaming = None if spelled is None else renaming_answer(spelled)
-        boundary = explain_bad_calls(function, ufunc_answer if ufunc else renaming)
+        answer = ufunc_answer if ufunc else renaming
+        boundary = explain_bad_calls(function, answer, over_blocks=True)
         if ufunc:
             cast("Any", boundary).__signature__ = _ufunc_signature(function)
         for key in (name, *names):

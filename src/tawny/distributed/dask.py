@@ -9,6 +9,9 @@ from typing import Any, Final, Protocol
 from tawny.lazy import LazyModule
 
 dask: Final[Any] = LazyModule("dask")
+dask_arrays: Final[Any] = LazyModule("dask.array")
+dask_graphs: Final[Any] = LazyModule("dask.highlevelgraph")
+task_spec: Final[Any] = LazyModule("dask._task_spec")
 distributed: Final[Any] = LazyModule("distributed")
 
 

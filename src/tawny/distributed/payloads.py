@@ -29,6 +29,17 @@ class ProgramFile(NamedTuple):
     """What errors call it."""
 
 
+def program_file(graph: Graph, options: CompileOptions, op: str) -> ProgramFile:
+    """A graph as it travels; the number of threads is each worker's own."""
+    options = options._replace(threads=None)
+    data = to_bytes(graph, op)
+    digest = hashlib.sha256(repr(options).encode())
+    digest.update(data)
+    return ProgramFile(
+        digest.hexdigest(), np.frombuffer(data, np.uint8), options, graph.name or "graph"
+    )
+
+
 _DIGESTS: Final[WeakKeyDictionary[Graph, dict[CompileOptions, str]]] = WeakKeyDictionary()
 """What is known of graphs that were sent."""
 
@@ -40,11 +51,9 @@ def send_program(client: Client, graph: Graph, options: CompileOptions, op: str)
     label = graph.name or "graph"
 
     def make() -> ProgramFile:
-        data = to_bytes(graph, op)
-        digest = hashlib.sha256(repr(options).encode())
-        digest.update(data)
-        known[options] = digest.hexdigest()
-        return ProgramFile(known[options], np.frombuffer(data, np.uint8), options, label)
+        made = program_file(graph, options, op)
+        known[options] = made.digest
+        return made
 
     file = None if options in known else make()
     return send(client, f"{label} program-{known[options]}", lambda: file or make())

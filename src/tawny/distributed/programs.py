@@ -103,7 +103,7 @@ class WorkerProgram:
         if engine_named(file.options.engine).device() is not None:
             copies = 1
         while True:
-            program = _compile(graph, file, facts, room, facts.threads // copies)
+            program = compile_within(graph, file, facts, room, facts.threads // copies)
             self._copy_bytes = program.plan.peak_bytes + _variable_bytes(graph)
             fitting = copies if room is None else max(1, room // max(1, self._copy_bytes))
             if fitting >= copies:
@@ -143,9 +143,10 @@ class WorkerProgram:
         return self._idle.get()
 
 
-def _compile(
+def compile_within(
     graph: Graph, file: ProgramFile, facts: WorkerFacts, room: int | None, threads: int
 ) -> Program:
+    """The program of a file's graph, which takes no more than `room` bytes of a worker."""
     limit = (
         None if room is None else MemoryLimit(room - _variable_bytes(graph), f"worker {facts.name}")
     )

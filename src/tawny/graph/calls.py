@@ -17,6 +17,7 @@ from tawny import dtype as dt
 from tawny.array import Array, value_of
 from tawny.dtype import DType, Number
 from tawny.errors import type_error
+from tawny.foreign_attributes import is_in_blocks
 from tawny.node import Value
 from tawny.tree import structure_key
 
@@ -41,6 +42,8 @@ class TracedCall(NamedTuple):
     """Whether a leaf is an array whose value is not known, or not the same in each run."""
     has_foreign: bool
     """Whether a leaf is an array, and none of NumPy's."""
+    in_blocks: bool
+    """Whether a leaf is a dask array."""
 
     def key(self, name: str, hold: Weakly = weakref.ref) -> Key:
         """What calls of one program share; `hold` is how objects are referred to."""
@@ -76,7 +79,8 @@ def call_of(
     arrays = [x.node for x in found if isinstance(x, Array)]
     lazy = not all(node.known and not node.volatile for node in arrays)
     other = bool(arrays) or any(map(_is_foreign, found))
-    return TracedCall(structure, found, tuple(fixed), lazy, other)
+    blocks = other and any(map(is_in_blocks, found))
+    return TracedCall(structure, found, tuple(fixed), lazy, other, blocks)
 
 
 def as_data(x: Any) -> Any:

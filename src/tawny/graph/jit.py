@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Final,
@@ -46,9 +47,18 @@ from tawny.graph.jit_options import (
     static_places,
 )
 from tawny.graph.program import Program
+from tawny.lazy import LazyModule
 from tawny.node import Node, Variable, constant, toposort, variable
 from tawny.op import Trait
 from tawny.tree import leaf_paths, leaves, map_leaves
+
+BLOCKS: Final = "tawny.distributed.blocks.arrays"
+"""The module that computes over dask arrays; it stands above this one and is loaded on demand."""
+
+if TYPE_CHECKING:
+    from tawny.distributed.blocks import arrays as blocks
+else:
+    blocks = LazyModule(BLOCKS)
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -166,6 +176,8 @@ class JitFunction(Generic[P, R]):
         call: TracedCall | None = None
         if key is None:
             call = call_of(args, kwargs, self._static)
+            if call.in_blocks:
+                return self._call_on_blocks(args, kwargs)
             if call.lazy:
                 return self._call(self._map_arguments(self._lift, args, kwargs))
             if call.has_foreign:
@@ -370,6 +382,31 @@ class JitFunction(Generic[P, R]):
             raise
         made = map_leaves(lambda x: _output(x, self._name), result)
         return Recording(list(inputs.values()), made)
+
+    def _call_on_blocks(self, args: Any, kwargs: Any) -> R:
+        """The results for dask arrays, as dask arrays; the program of a block is compiled later."""
+        given: list[Any] = []
+
+        def stand_in(x: Any) -> Any:
+            if blocks.is_collection(x, self._name):
+                given.append(x)
+                return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+            x = as_data(x)
+            if is_data(x):
+                given.append(x)
+            return x
+
+        args, kwargs = self._split(self._map_arguments(stand_in, args, kwargs))
+        call = call_of(args, kwargs, self._static)
+        with self._lock:
+            recorded = self._record(args, kwargs, call.data)
+        if recorded.is_open:
+            raise type_error(self._name, "a dask array is no argument of a function being traced")
+        options = dict(self._options)
+        made: R = blocks.results_on_blocks(
+            self._name, recorded.inputs, recorded.result, given, options
+        )
+        return made
 
     def _compile(self, recorded: Recording) -> CacheEntry:
         """The program of what was recorded."""

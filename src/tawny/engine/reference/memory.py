@@ -107,6 +107,13 @@ class HostMemory(Unique):
         self._values.clear()
         self._views.clear()
 
+    def forget_bound(self) -> None:
+        """Hold no array that a variable lies in; each is bound anew before the next run."""
+        for index in self._not_owned:
+            self.variables[index] = _NOWHERE
+        self._values.clear()
+        self._views.clear()
+
     # ------------------------------------------------------------------ values
 
     def read(self, nodes: Iterable[Node]) -> list[Value]:
