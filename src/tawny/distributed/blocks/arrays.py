@@ -20,7 +20,6 @@ from tawny.distributed.dask import (
     require_dask,
     task_spec,
 )
-from tawny.engine.cpu.threads.pool import processors
 from tawny.errors import type_error, value_error
 from tawny.foreign_attributes import is_in_blocks
 from tawny.graph.graph import Graph
@@ -297,7 +296,7 @@ def _machine() -> tuple[int, int]:
         client = distributed.default_client()
     except ValueError:  # Dask's own: there is none
         asked = dask.config.get("num_workers", None)
-        return int(asked or processors()), free_bytes()
+        return int(asked or dask.system.CPU_COUNT), free_bytes()
     workers = list(client.scheduler_info()["workers"].values())
     limits = [w["memory_limit"] for w in workers if w.get("memory_limit")]
     tasks = max([int(w["nthreads"]) for w in workers], default=1)
