@@ -227,6 +227,8 @@ def test_every_rule_of_rows_is_tried() -> None:
         "Group",
         "MatmulBytes",
         "ConvolutionBytes",
+        "MatmulHalves",
+        "ConvolutionHalves",
     }
     made_apart = {"ConvolutionInputGradient", "ArgExtremum", "BroadcastTo"}
     ops = (*CLASSES.values(), Elementwise)

@@ -106,7 +106,9 @@ WRONG = {
     r"cache_dir is ['\"].*pyproject.toml['\"], which is no directory": {
         "cache_dir": "pyproject.toml"
     },
-    r"isa is 'mmx'; accepted: 'avx512vnni', 'avx512', 'avx2vnni', 'avx2', 'sse2'": {"isa": "mmx"},
+    r"isa is 'mmx'; accepted: 'avx512bf16', 'avx512vnni', 'avx512', 'avx2vnni', 'avx2', 'sse2'": {
+        "isa": "mmx"
+    },
     r"isa must be set before the first program is compiled": {"isa": "avx2"},
     r"debug is 1; accepted: True, False": {"debug": 1},
     r"verbose is 'yes'; accepted: True, False": {"verbose": "yes"},
@@ -142,7 +144,7 @@ def test_settings_are_listed_and_documented() -> None:
         assert f"`{name}` | `{setting.variable}`" in page
         assert name in dir(tw.config)
     assert [level.name for level in INSTRUCTION_SETS] == [
-        "avx512vnni", "avx512", "avx2vnni", "avx2",
+        "avx512bf16", "avx512vnni", "avx512", "avx2vnni", "avx2",
     ]  # fmt: skip
     with pytest.raises(AttributeError, match="config has no setting 'thread'"):
         _ = tw.config.thread

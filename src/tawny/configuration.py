@@ -63,7 +63,7 @@ def _choice(name: str, *accepted: str) -> Callable[[Any], str]:
     return written
 
 
-_level = _choice("isa", "avx512vnni", "avx512", "avx2vnni", "avx2", "sse2")
+_level = _choice("isa", "avx512bf16", "avx512vnni", "avx512", "avx2vnni", "avx2", "sse2")
 
 
 def _instructions(value: Any) -> str:

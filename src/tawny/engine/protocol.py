@@ -217,8 +217,18 @@ class Engine(Protocol):
         ...
 
     @property
+    def multiplies_halves(self) -> bool:
+        """Whether products of bfloat16 are worth ops of their own."""
+        ...
+
+    @property
     def precisions(self) -> Collection[str]:
         """Of `PRECISIONS`, what it can compute products of float32 in."""
+        ...
+
+    @property
+    def rounds_factors(self) -> bool:
+        """Whether it rounds the factors of products itself; else the graph says that they are."""
         ...
 
     def in_precision(self, precision: str) -> Engine:

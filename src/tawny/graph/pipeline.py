@@ -36,16 +36,18 @@ from tawny.progress import progress
 from tawny.rewrite.bodies import bodies_pass
 from tawny.rewrite.byte_products import BYTE_PRODUCT, multiply_bytes, multiply_bytes_in_loops
 from tawny.rewrite.components import COMPONENTS, separate_components
-from tawny.rewrite.flow import Flow, RunKey
+from tawny.rewrite.flow import Context, Flow, RunKey
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import grouping_pass
 from tawny.rewrite.groups.products import PRODUCT_GROUP, product_group_pass
 from tawny.rewrite.groups.reads import GROUP_READS, group_reads_pass
 from tawny.rewrite.groups.repeats import REPEATS, repeats_pass
-from tawny.rewrite.ledger import Rewrites
+from tawny.rewrite.half_products import HALF_PRODUCT, multiply_halves
+from tawny.rewrite.ledger import Ledger, Rewrites
 from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
+from tawny.rewrite.rounded_factors import round_factors
 from tawny.shape import size
 
 COSTLY_SLOWDOWN: Final = 1.5
@@ -57,6 +59,7 @@ MIN_WARNED_SECONDS: Final = 1e-2
 RULES: Final = (
     *rules_of(PASSES),
     BYTE_PRODUCT,
+    HALF_PRODUCT,
     COMPONENTS,
     REPEATS,
     PRODUCT_GROUP,
@@ -193,12 +196,23 @@ def simplify(state: CompileState) -> None:
     state.flow = separate_outputs(state.flow, request.targets)
 
 
+def _round_factors(state: CompileState) -> None:
+    """Let products have the precision that is asked for, if the graph is to say so."""
+    request = state.request
+    if request.precision == "bfloat16" and not request.engine.rounds_factors:
+        context = Context(lambda _: [], Ledger(()))
+        for step in (round_factors, bodies_pass("round_factors_in_bodies", round_factors)):
+            state.flow = step(state.flow, context)
+        state.note("round factors")
+
+
 def fuse(state: CompileState) -> None:
     """Join products with what follows them, multiplications with additions.
 
     What runs at different times is never fused.  To that end the boundary between such parts takes
     part in fusion as if it were asked for, and no group has nodes of several parts.
     """
+    _round_factors(state)
     request, own = state.request, state.flow
     if request.optimise is not None:
         between = _boundary_values(state) if request.incremental else []
@@ -208,6 +222,9 @@ def fuse(state: CompileState) -> None:
             if request.engine.compiles_groups
             else FUSE_PASSES
         )
+        if request.engine.multiplies_halves:
+            in_bodies = bodies_pass("multiply_halves_in_bodies", multiply_halves)
+            passes = (*passes, multiply_halves, in_bodies)
         if request.engine.multiplies_bytes:
             in_bodies = bodies_pass("multiply_bytes_in_bodies", multiply_bytes)
             passes = (multiply_bytes, in_bodies, multiply_bytes_in_loops, *passes)

@@ -28,13 +28,13 @@ def _sum_dtype(op: str, dtypes: tuple[DType, ...]) -> DType:
     return INT32
 
 
-def _with_rows(op: str, shape: Shape) -> Shape:
-    """The shape of a right factor with one row for each of the bytes side by side."""
-    if len(shape) < 3 or shape[-1] != TOGETHER:
+def rows_apart(op: str, shape: Shape, together: int = TOGETHER) -> Shape:
+    """The shape of a right factor with one row for each of those that stand side by side."""
+    if len(shape) < 3 or shape[-1] != together:
         raise value_error(
-            op, f"operand 1 has shape {shape}; its last axis must be {TOGETHER} rows side by side"
+            op, f"operand 1 has shape {shape}; its last axis must be {together} rows side by side"
         )
-    return (*shape[:-3], shape[-3] * TOGETHER, shape[-2])
+    return (*shape[:-3], shape[-3] * together, shape[-2])
 
 
 class MatmulBytes(Op, name="matmul_bytes", arity=2, may_fail=False, gradient=Gradient.NONE):
@@ -45,7 +45,7 @@ class MatmulBytes(Op, name="matmul_bytes", arity=2, may_fail=False, gradient=Gra
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         left, right = shapes
-        return Matmul().infer_shape(left, _with_rows("matmul_bytes", right))
+        return Matmul().infer_shape(left, rows_apart("matmul_bytes", right))
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return operands[0][-1] * size(result)
@@ -71,14 +71,14 @@ class ConvolutionBytes(ConvolutionOp, name="convolution_bytes", arity=2, gradien
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, kernel = shapes
-        whole = _with_rows("convolution_bytes", kernel)
+        whole = rows_apart("convolution_bytes", kernel)
         geometry = self.strides, self.padding, self.dilation, self.groups
         return convolution_shape(x, whole, *geometry, "convolution_bytes")
 
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
         x, kernel = operands
-        return self.slice_output_rows(shape, (x, _with_rows("convolution_bytes", kernel)), rows)
+        return self.slice_output_rows(shape, (x, rows_apart("convolution_bytes", kernel)), rows)
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
-        kernel = _with_rows("convolution_bytes", operands[1])
+        kernel = rows_apart("convolution_bytes", operands[1])
         return size(kernel[:-1]) * size(result)

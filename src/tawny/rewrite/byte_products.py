@@ -103,7 +103,7 @@ def _as_bytes(node: Node) -> Node | None:
     if isinstance(op, Convolution):
         made = ConvolutionBytes(op.strides, op.padding, op.dilation, op.groups)
     with source_scope(sources_of((node,))):
-        return make(made, (_fill_up(left, -1), _side_by_side(right)))
+        return make(made, (fill_up(left, -1), side_by_side(right)))
 
 
 def _bytes_of(node: Node, dtype: DType) -> Node | None:
@@ -119,9 +119,9 @@ def _bytes_of(node: Node, dtype: DType) -> Node | None:
     return constant(value.astype(dtype))
 
 
-def _fill_up(node: Node, axis: int) -> Node:
-    """A node with zeros behind an axis, whose size is a multiple of four then."""
-    more = -node.shape[axis] % TOGETHER
+def fill_up(node: Node, axis: int, together: int = TOGETHER) -> Node:
+    """A node with zeros behind an axis, whose size is a multiple of `together` then."""
+    more = -node.shape[axis] % together
     if not more:
         return node
     widths = [(0, 0)] * len(node.shape)
@@ -131,11 +131,11 @@ def _fill_up(node: Node, axis: int) -> Node:
     return make(Pad(tuple(widths)), (node, scalar(0, node.dtype, "pad")))
 
 
-def _side_by_side(node: Node) -> Node:
-    """A right factor whose rows stand four and four side by side."""
-    whole = _fill_up(node, -2)
+def side_by_side(node: Node, together: int = TOGETHER) -> Node:
+    """A right factor whose rows stand side by side, `together` at a time."""
+    whole = fill_up(node, -2, together)
     *stack, rows, columns = whole.shape
-    shape = (*stack, rows // TOGETHER, TOGETHER, columns)
+    shape = (*stack, rows // together, together, columns)
     if whole.value is not None:
         moved: Any = np.swapaxes(whole.value.reshape(shape), -1, -2)
         return constant(np.ascontiguousarray(moved))

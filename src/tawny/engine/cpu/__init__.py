@@ -111,7 +111,8 @@ class CpuEngine:
     """Compiled kernels, and NumPy for nodes that have none."""
 
     machine = PROCESSOR
-    precisions: Collection[str] = ()
+    precisions: Collection[str] = ("bfloat16",)
+    rounds_factors = False
 
     @property
     def compiles_groups(self) -> bool:
@@ -121,6 +122,11 @@ class CpuEngine:
     @property
     def multiplies_bytes(self) -> bool:
         """Wherever kernels are compiled, so that plans are the same on all processors."""
+        return _compiles()
+
+    @property
+    def multiplies_halves(self) -> bool:
+        """Wherever kernels are compiled, as for bytes."""
         return _compiles()
 
     def in_precision(self, precision: str) -> CpuEngine:

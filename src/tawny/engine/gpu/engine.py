@@ -33,8 +33,10 @@ class GpuEngine:
     compiles_groups = True
     min_group_size = 0
     multiplies_bytes = False
+    multiplies_halves = False
     machine = GPU
-    precisions: Collection[str] = ()
+    precisions: Collection[str] = ("bfloat16",)
+    rounds_factors = False
 
     def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:
         self.name, self._open_device = name, open_device

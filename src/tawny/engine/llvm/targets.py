@@ -39,6 +39,11 @@ class Target:
         return "vnni" in self.features
 
     @property
+    def multiplies_halves(self) -> bool:
+        """Whether it has an instruction that multiplies bfloat16 and adds to float32."""
+        return "avx512bf16" in self.features
+
+    @property
     def converts_halves(self) -> bool:
         """Whether it has instructions that widen and narrow float16."""
         return not self.triple.startswith("x86_64") or self.vector_bytes >= 32

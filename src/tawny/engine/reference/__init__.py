@@ -16,6 +16,7 @@ from tawny.engine.reference import (
     elementwise,
     fft,
     fusion,
+    half_products,
     linalg,
     loops,
     movement,
@@ -44,6 +45,7 @@ CHAPTERS = (
     boxes,
     byte_products,
     fusion,
+    half_products,
     loops,
 )
 

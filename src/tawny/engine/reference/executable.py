@@ -144,8 +144,10 @@ class ReferenceEngine:
     compiles_groups = False
     min_group_size = 0
     multiplies_bytes = False
+    multiplies_halves = False
     machine = PROCESSOR
-    precisions: Collection[str] = ()
+    precisions: Collection[str] = ("bfloat16",)
+    rounds_factors = False
 
     def in_precision(self, precision: str) -> ReferenceEngine:
         """Itself: what is rounded is said by the graph."""

@@ -45,7 +45,7 @@ def _run_body(body: Body, operands: Sequence[Value]) -> Any:
     return tuple([values[r] for r in body.results])
 
 
-def _epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
+def apply_epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
     """Scale, bias, residual, activation."""
     result, dtype = product, product.dtype
     if epilogue.scaled:
@@ -63,7 +63,7 @@ def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value
     left = np.swapaxes(a, -1, -2) if op.transpose_a else a
     right = np.swapaxes(b, -1, -2) if op.transpose_b else b
     dtype = op.infer_dtype(a.dtype, b.dtype)
-    return _epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
+    return apply_epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
 
 
 @kernel(ProductGroup, widened=False)
@@ -85,4 +85,4 @@ def fused_convolution(op: FusedConvolution, x: Value, weights: Value, *operands:
     """The convolution, then the epilogue."""
     plain = Convolution(op.strides, op.padding, op.dilation, op.groups)
     dtype = op.infer_dtype(x.dtype, weights.dtype)
-    return _epilogue(op.epilogue, _apply(plain, dtype, (x, weights)), operands)
+    return apply_epilogue(op.epilogue, _apply(plain, dtype, (x, weights)), operands)

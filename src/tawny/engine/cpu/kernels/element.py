@@ -21,6 +21,7 @@ from tawny.engine.llvm.ir.builder import (
     Value,
 )
 from tawny.engine.llvm.ir.byte_products import add_byte_products
+from tawny.engine.llvm.ir.half_products import add_half_products
 from tawny.engine.llvm.runtime.host import host
 
 
@@ -34,8 +35,9 @@ class Element(NamedTuple):
     computed: Type
     lanes: int
     parts: int = 1
-    bytewise: bool = False
-    """Whether an element is four bytes, whose products with four others are added to one sum."""
+    together: int = 1
+    """How many numbers an element is, whose products with as many others are added to one sum: four
+    bytes, or two of bfloat16."""
 
     @property
     def memory_type(self) -> Type:
@@ -125,10 +127,13 @@ class Element(NamedTuple):
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
         """`a * b + c`, with one rounding where the machine has an instruction for it.
 
-        Of complex numbers each part; of four bytes, those of `a` without a sign, all products.
+        Of complex numbers each part; of several numbers together all products, those of bytes in
+        `a` without a sign.
         """
-        if self.bytewise:
+        if self.together == 4:
             return add_byte_products(f, c, a, b)
+        if self.together == 2:
+            return add_half_products(f, c, a, b)
         if self.computed.floating:
             return f.intrinsic("fmuladd", a.type, a, b, c)
         return a * b + c
@@ -168,7 +173,12 @@ def element_of(dtype: DType) -> Element | None:
 
 def byte_element() -> Element:
     """Four bytes that are multiplied with four others."""
-    return Element(I32, I32, host().vector_bytes // 4, bytewise=True)
+    return Element(I32, I32, host().vector_bytes // 4, together=4)
+
+
+def half_element() -> Element:
+    """Two numbers of bfloat16 that are multiplied with two others; they lie like one of float32."""
+    return Element(F32, F32, host().vector_bytes // 4, together=2)
 
 
 def product_element(dtype: DType) -> Element | None:

@@ -111,7 +111,7 @@ def _is_dot(case: ProductCase) -> bool:
     together = case.order is Order.COLUMNS and case.matrices.a_step == case.element.nbytes
     deep = case.matrices.depth >= DOT_DEPTH and case.matrices.columns >= DOT_COLUMNS
     few = 0 < case.matrices.rows <= (DOT_ROWS if deep else HEIGHT)
-    return together and few and not case.element.bytewise
+    return together and few and case.element.together == 1
 
 
 def _is_packed(case: ProductCase) -> bool:
@@ -191,8 +191,9 @@ class ConvolutionCase:
 
     @property
     def is_real(self) -> bool:
-        """Whether numbers are real and floating-point."""
-        return self.element.computed.floating and self.element.parts == 1
+        """Whether elements are real floating-point numbers."""
+        element = self.element
+        return element.computed.floating and element.parts == element.together == 1
 
 
 WINOGRAD_POSITIONS: Final = 49

@@ -44,7 +44,7 @@ def matmul_kernel(
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
         return None
     scale_at, extra = without_scale(extra, epilogue)
-    exchanges = not element.bytewise
+    exchanges = element.together == 1
     matrices = matrices_of(a, b, result, extra, transposed, epilogue, exchanges=exchanges)
     unit = element.nbytes
     if epilogue.residual and matrices.residual_column != unit:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.dtype import INT32
+from tawny.dtype import FLOAT32, INT32, DType
 from tawny.engine.cpu.kernel_table import Kernel, native_on_threads
-from tawny.engine.cpu.kernels.element import byte_element
+from tawny.engine.cpu.kernels.element import byte_element, half_element
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.choice import prepares_kernel, prepares_matrix
 from tawny.engine.cpu.products.contraction import contraction_kernel
@@ -19,7 +19,7 @@ from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.preparation import KernelWithPacking
 from tawny.engine.layout import Memory
 from tawny.node import Node
-from tawny.ops.byte_products import TOGETHER, ConvolutionBytes, MatmulBytes
+from tawny.ops.byte_products import ConvolutionBytes, MatmulBytes
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -27,6 +27,7 @@ from tawny.ops.convolution import (
 )
 from tawny.ops.einsum import Einsum
 from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
+from tawny.ops.half_products import ConvolutionHalves, MatmulHalves
 from tawny.ops.linalg import Matmul
 
 
@@ -121,19 +122,20 @@ def einsum(
 # --------------------------------------------------------------- products of bytes
 
 
-def _by_fours(memory: Memory) -> Memory | None:
-    """Bytes whose last axis is taken four at a time, as elements of 32 bits."""
+def _taken_together(memory: Memory, dtype: DType) -> Memory | None:
+    """Short numbers whose last axis is taken some at a time, as elements of 32 bits."""
     (*shape, last), (*strides, step) = memory.shape, memory.strides
-    if step != 1 or last % TOGETHER:
+    together = dtype.itemsize // memory.dtype.itemsize
+    if step != memory.dtype.itemsize or last % together:
         return None
-    return Memory((*shape, last // TOGETHER), (*strides, TOGETHER), INT32, memory.constant)
+    return Memory((*shape, last // together), (*strides, dtype.itemsize), dtype, memory.constant)
 
 
-def _without_fours(memory: Memory) -> Memory | None:
-    """Bytes whose last axis is four of them, as elements of 32 bits."""
-    if memory.strides[-1] != 1:
+def _side_by_side(memory: Memory, dtype: DType) -> Memory | None:
+    """Short numbers whose last axis is some of them, as elements of 32 bits."""
+    if memory.strides[-1] != memory.dtype.itemsize:
         return None
-    return Memory(memory.shape[:-1], memory.strides[:-1], INT32, memory.constant)
+    return Memory(memory.shape[:-1], memory.strides[:-1], dtype, memory.constant)
 
 
 @native_on_threads(MatmulBytes)
@@ -141,7 +143,7 @@ def matmul_bytes(
     _: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """A product of matrices of bytes."""
-    a, b = _by_fours(operands[0]), _without_fours(operands[1])
+    a, b = _taken_together(operands[0], INT32), _side_by_side(operands[1], INT32)
     if a is None or b is None:
         return None
     return _kernel(matmul_kernel(a, b, results[0], workers=threads, element=byte_element()))
@@ -152,11 +154,53 @@ def convolution_bytes(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """A convolution of bytes."""
-    op, x, weights = node.op, _by_fours(operands[0]), _without_fours(operands[1])
+    op, x, weights = node.op, _taken_together(operands[0], INT32), _side_by_side(operands[1], INT32)
     assert isinstance(op, ConvolutionBytes)
     if x is None or weights is None or op.groups != 1:
         return None
     made = convolution_kernel(
         op, x, weights, results[0], workers=threads, known=weights.constant, element=byte_element()
+    )
+    return _kernel(made)
+
+
+# ------------------------------------------------------------ products of bfloat16
+
+
+@native_on_threads(MatmulHalves)
+def matmul_halves(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A product of matrices of bfloat16, with its epilogue."""
+    op, (left, right, *extra) = node.op, operands
+    assert isinstance(op, MatmulHalves)
+    a, b = _taken_together(left, FLOAT32), _side_by_side(right, FLOAT32)
+    if a is None or b is None:
+        return None
+    made = matmul_kernel(
+        *(a, b, results[0], extra),
+        epilogue=op.epilogue,
+        workers=threads,
+        element=half_element(),
+    )
+    return _kernel(made)
+
+
+@native_on_threads(ConvolutionHalves)
+def convolution_halves(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A convolution of bfloat16, with its epilogue."""
+    op, (image, kernel, *extra) = node.op, operands
+    assert isinstance(op, ConvolutionHalves)
+    x, weights = _taken_together(image, FLOAT32), _side_by_side(kernel, FLOAT32)
+    if x is None or weights is None or op.groups != 1:
+        return None
+    made = convolution_kernel(
+        *(op, x, weights, results[0], extra),
+        epilogue=op.epilogue,
+        workers=threads,
+        known=weights.constant,
+        element=half_element(),
     )
     return _kernel(made)

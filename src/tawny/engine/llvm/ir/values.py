@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 class Type(NamedTuple):
     """An element type by its name in LLVM, and lanes: 0 for a scalar.
 
-    A bfloat is written as the integer of its bits: LLVM calls a library to make one from others.
+    A bf16 is written as the integer of its bits: LLVM calls a library to make bfloat of others.
     """
 
     element: str
     lanes: int = 0
 
     def __str__(self) -> str:
-        element = "i16" if self.element == "bfloat" else self.element
+        element = "i16" if self.element == "bf16" else self.element
         return f"<{self.lanes} x {element}>" if self.lanes else element
 
     def by(self, lanes: int) -> Type:
@@ -56,13 +56,13 @@ class Type(NamedTuple):
         return (f"v{self.lanes}" if self.lanes else "") + _intrinsic_name(self.element)
 
 
-_FLOATS: Final = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
+_FLOATS: Final = {"half": 16, "bf16": 16, "bfloat": 16, "float": 32, "double": 64}
 _BITS: Final = {f"i{n}": n for n in (1, 8, 16, 32, 64, 128)} | _FLOATS
 
 
 def _intrinsic_name(element: str) -> str:
     """An element type as LLVM writes it in the names of intrinsics."""
-    if element == "bfloat":
+    if element == "bf16":
         return "i16"
     if element in _FLOATS:
         return f"f{_FLOATS[element]}"
@@ -76,7 +76,7 @@ I16: Final = Type("i16")
 I32: Final = Type("i32")
 I64: Final = Type("i64")
 F16: Final = Type("half")
-BF16: Final = Type("bfloat")
+BF16: Final = Type("bf16")
 F32: Final = Type("float")
 F64: Final = Type("double")
 PTR: Final = Type("ptr")
@@ -109,7 +109,7 @@ def _float_literal(element: str, number: float) -> str:
     """Exact in hexadecimal; a float is written as the double of the same value."""
     if element == "half":
         return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    if element == "bfloat":
+    if element == "bf16":
         (bits,) = struct.unpack("<I", struct.pack("<f", _nearest_float(number)))
         return str((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     if element == "float":

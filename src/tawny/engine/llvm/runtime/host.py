@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, NamedTuple
 
 from tawny.engine.llvm.ir.builder import F32, I8, I32, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.ir.byte_products import add_byte_products
+from tawny.engine.llvm.ir.half_products import add_half_products
 from tawny.engine.llvm.runtime.compiler import llvm, object_code
 from tawny.engine.llvm.runtime.directory import cache_directory, read_note, write_note
 from tawny.engine.llvm.runtime.processor import fingerprint, survives
@@ -62,15 +63,36 @@ def _try_avx512(f: Function, place: Value) -> None:
     f.store(m >> m, place, 1)
 
 
-def _with_byte_products(
-    trial: Callable[[Function, Value], None], lanes: int
-) -> Callable[[Function, Value], None]:
-    """A trial that multiplies bytes too."""
+Trial = Callable[[Function, Value], None]
+"""Writes code that uses some instructions, on the 64 bytes at an address."""
+
+
+def _and_then(trial: Trial, more: Trial) -> Trial:
+    """One trial after the other."""
 
     def tried(f: Function, place: Value) -> None:
         trial(f, place)
+        more(f, place)
+
+    return tried
+
+
+def _try_byte_products(lanes: int) -> Trial:
+    """Multiply bytes."""
+
+    def tried(f: Function, place: Value) -> None:
         x = f.load(I32.by(lanes), place, 1)
         f.store(add_byte_products(f, x, x, x), place, 1)
+
+    return tried
+
+
+def _try_half_products(lanes: int) -> Trial:
+    """Multiply numbers of bfloat16."""
+
+    def tried(f: Function, place: Value) -> None:
+        x = f.load(F32.by(lanes), place, 1)
+        f.store(add_half_products(f, x, x, x), place, 1)
 
     return tried
 
@@ -83,20 +105,26 @@ class InstructionSet:
     cpu: str
     needs: frozenset[str]
     vector_bytes: int
-    trial: Callable[[Function, Value], None]
-    """Writes code that uses it, on the 64 bytes at an address."""
+    trial: Trial
     features: str = ""
     """Instructions beside those of the CPU, as LLVM is told of them."""
 
     def with_byte_products(self, name: str, feature: str) -> InstructionSet:
         """The set with instructions that multiply bytes and add the products."""
-        return InstructionSet(
-            f"{self.name}{name}",
-            self.cpu,
-            self.needs | {feature},
-            self.vector_bytes,
-            _with_byte_products(self.trial, self.vector_bytes // 4),
-            f"+{feature}",
+        name, lanes = f"{self.name}{name}", self.vector_bytes // 4
+        return self._extend(name, feature, _try_byte_products(lanes))
+
+    def with_half_products(self, name: str, feature: str) -> InstructionSet:
+        """The set with instructions that multiply bfloat16 and add to float32."""
+        return self._extend(name, feature, _try_half_products(self.vector_bytes // 4))
+
+    def _extend(self, name: str, feature: str, trial: Trial) -> InstructionSet:
+        return replace(
+            self,
+            name=name,
+            needs=self.needs | {feature},
+            trial=_and_then(self.trial, trial),
+            features=",".join([*filter(None, [self.features]), f"+{feature}"]),
         )
 
 
@@ -114,8 +142,10 @@ AVX2: Final = InstructionSet(
     32,
     _try_avx2,
 )
+_AVX512_VNNI: Final = AVX512.with_byte_products("vnni", "avx512vnni")
 INSTRUCTION_SETS: Final = (
-    AVX512.with_byte_products("vnni", "avx512vnni"),
+    _AVX512_VNNI.with_half_products("avx512bf16", "avx512bf16"),
+    _AVX512_VNNI,
     AVX512,
     AVX2.with_byte_products("vnni", "avxvnni"),
     AVX2,

@@ -1,0 +1,30 @@
+"""Kernels of products of bfloat16, which they are given as float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tawny.engine.reference.fusion import apply_epilogue
+from tawny.engine.reference.kernel import Value, kernel
+from tawny.engine.reference.windows import convolution
+from tawny.ops.convolution import Convolution
+from tawny.ops.half_products import ConvolutionHalves, MatmulHalves
+
+
+def _unpack(b: Value) -> Value:
+    """A right factor with the rows that stand side by side one below the other."""
+    *stack, rows, columns, together = b.shape
+    return np.swapaxes(b, -1, -2).reshape(*stack, rows * together, columns)
+
+
+@kernel(MatmulHalves)
+def matmul_halves(op: MatmulHalves, a: Value, b: Value, *operands: Value) -> Value:
+    """NumPy's product, then the epilogue."""
+    return apply_epilogue(op.epilogue, np.asarray(np.matmul(a, _unpack(b))), operands)
+
+
+@kernel(ConvolutionHalves, composed=True)
+def convolution_halves(op: ConvolutionHalves, x: Value, weights: Value, *operands: Value) -> Value:
+    """The convolution, then the epilogue."""
+    plain = Convolution(op.strides, op.padding, op.dilation, op.groups)
+    return apply_epilogue(op.epilogue, convolution(plain, x, _unpack(weights)), operands)
