@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tawny.dtype import is_bfloat16
 from tawny.engine import reference
 from tawny.onnx import Model
 from tawny.onnx.call import UnknownValueError
@@ -122,4 +123,6 @@ def compare(made: Any, expected: Any, rtol: float, atol: float) -> None:
     else:
         made, expected = np.asarray(made), np.asarray(expected)
         assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+        if is_bfloat16(expected.dtype):
+            made, expected = made.astype(np.float32), expected.astype(np.float32)
         np.testing.assert_allclose(made, expected, rtol=rtol, atol=atol)

@@ -168,8 +168,8 @@ def test_errors_name_the_node() -> None:
     refused(model([node("MatMul", ["x", "x"], ["y"], name="n1")], X, Y), r"'n1' \(MatMul\): matmul")
     refused(model([node("Relu", ["x"], ["y"])], [*X, *X], Y), "two inputs of the name 'x'")
     refused(
-        model([node("Relu", ["x"], ["y"])], [tensor("x", (2,), TensorProto.BFLOAT16)], Y),
-        "bfloat16",
+        model([node("Relu", ["x"], ["y"])], [tensor("x", (2,), TensorProto.FLOAT8E5M2)], Y),
+        "float8e5m2",
     )
     refused(
         model([node("Relu", ["x"], ["y"])], [tensor("x", (2,), TensorProto.STRING)], Y), "string"
@@ -201,7 +201,8 @@ def test_arrays_that_lie_about_their_size_are_refused_before_memory_is_taken() -
     refused(held(lambda t: t.dims.extend([2**62, 2**62])), "initialiser 'w'")
     refused(held(lambda t: t.dims.extend([1] * 80)), "82 axes")
     refused(held(lambda t: setattr(t, "raw_data", b"123")), "3 bytes came")
-    refused(held(lambda t: setattr(t, "data_type", TensorProto.BFLOAT16)), "'n1'.*'w'.*bfloat16")
+    refused(held(lambda t: setattr(t, "data_type", TensorProto.INT4)), "'n1'.*'w'.*int4")
+    refused(held(lambda t: setattr(t, "data_type", TensorProto.BFLOAT16)), "expected 12")
     refused(held(lambda t: setattr(t, "data_type", 77)), "number 77")
     refused(held(lambda t: setattr(t, "name", "")), "it has no name")
     big = model(

@@ -148,6 +148,26 @@ def test_models(make: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_short_numbers(dtype: str, engine: str, tmp_path: Path) -> None:
+    """Weights in two bytes, converted where a file says so, stay what they are."""
+    x = tw.var("x", (3, 4), "float32")
+    weights = tnp.asarray(rng.normal(size=(4, 5)).astype("float32")).astype(dtype)
+    made = tnp.tanh(tnp.matmul(x.astype(dtype), weights))
+    graph = tw.Graph([x], {"y": made, "wide": made.astype("float32")})
+    tw.onnx.save(graph, tmp_path / "m.onnx")
+    again = tw.onnx.load(tmp_path / "m.onnx")
+    assert isinstance(again, tw.Graph)
+    given = {"x": rng.normal(size=(3, 4)).astype("float32")}
+    ours, read = (g.compile(engine=engine)(**given) for g in (graph, again))
+    assert str(read["y"].dtype) == dtype
+    for name in ("y", "wide"):
+        np.testing.assert_array_equal(read[name], ours[name])
+    if dtype == "float16":
+        found = by_runtime(tmp_path / "m.onnx", given)
+        np.testing.assert_allclose(found["wide"], ours["wide"], atol=2e-3)
+
+
 def test_a_training_graph_with_its_updates(tmp_path: Path) -> None:
     graph = step_graph()
     with pytest.raises(ValueError, match="updates=True"):

@@ -23,14 +23,15 @@ ELEMENT_DTYPES: Final[dict[int, DType]] = {
     14: dt.COMPLEX64,
     15: dt.COMPLEX128,
 }
-"""The dtype of each element type that Tawny computes with, by its number in the standard."""
+"""The dtype of each element type that NumPy has as well, by its number in the standard."""
 
-ELEMENT_NUMBERS: Final = {dtype: number for number, dtype in ELEMENT_DTYPES.items()}
+BFLOAT16: Final = 16
+
+_NUMBERS: Final = {dtype: number for number, dtype in ELEMENT_DTYPES.items()}
 
 ELEMENT_NAMES: Final = {
     0: "undefined",
     8: "string",
-    16: "bfloat16",
     17: "float8e4m3fn",
     18: "float8e4m3fnuz",
     19: "float8e5m2",
@@ -47,8 +48,8 @@ ELEMENT_NAMES: Final = {
 
 def element_name(number: int) -> str:
     """An element type as errors call it."""
-    if number in ELEMENT_DTYPES:
-        return str(ELEMENT_DTYPES[number])
+    if number in ELEMENT_DTYPES or number == BFLOAT16:
+        return str(element_dtype(number))
     return ELEMENT_NAMES.get(number, f"number {number}")
 
 
@@ -58,10 +59,17 @@ class UnsupportedTypeError(ValueError):
 
 def element_dtype(number: int) -> DType:
     """The dtype of an element type; `UnsupportedTypeError` names one that there is none for."""
+    if number == BFLOAT16:
+        return dt.bfloat16()
     dtype = ELEMENT_DTYPES.get(number)
     if dtype is None:
-        accepted = ", ".join(map(str, ELEMENT_DTYPES.values()))
+        accepted = ", ".join([*map(str, ELEMENT_DTYPES.values()), "bfloat16"])
         raise UnsupportedTypeError(
             f"elements of type {element_name(number)} are not supported; accepted: {accepted}"
         )
     return dtype
+
+
+def element_number(dtype: DType) -> int | None:
+    """The number of the element type of a dtype; None where the standard has none."""
+    return BFLOAT16 if dt.is_bfloat16(dtype) else _NUMBERS.get(dtype)

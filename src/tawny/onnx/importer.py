@@ -12,7 +12,7 @@ from tawny.files.reading import GraphFileError
 from tawny.node import Value, borrowed_constant, constant
 from tawny.onnx import operators
 from tawny.onnx.call import NodeCall, UnknownValueError
-from tawny.onnx.element_types import ELEMENT_NUMBERS
+from tawny.onnx.element_types import element_number
 from tawny.onnx.integers import IntegerNotes
 from tawny.onnx.package import onnx_package
 from tawny.onnx.reading import read_function
@@ -301,9 +301,8 @@ def _type_bytes(value: FlowValue | None) -> bytes:
     onnx: Any = onnx_package("onnx.load")
     match value:
         case Array():
-            made = onnx.helper.make_tensor_type_proto(
-                ELEMENT_NUMBERS[value.dtype], list(value.shape)
-            )
+            number = element_number(value.dtype)
+            made = onnx.helper.make_tensor_type_proto(number, list(value.shape))
         case SequenceValue() | NoValue() | None:
             made = onnx.TypeProto()
     data: bytes = made.SerializeToString()

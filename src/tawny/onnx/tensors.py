@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.dtype import kind_of
+from tawny.dtype import is_half, kind_of
 from tawny.files.reading import MAX_BYTES, MAX_RANK, Fail, excerpt, open_regular
 from tawny.node import Value
 from tawny.onnx.element_types import element_dtype
@@ -121,9 +121,9 @@ class TensorReader:
         if dtype.kind == "c":
             part = np.float32 if dtype.itemsize == 8 else np.float64
             return np.fromiter(items, part, len(items)).view(dtype).reshape(shape)
-        if dtype == np.float16:
+        if is_half(dtype):
             bits = np.fromiter(items, np.int64, len(items)).astype(np.uint16)
-            return bits.view(np.float16).reshape(shape)
+            return bits.view(dtype).reshape(shape)
         wide = dtype if kind_of(dtype) == "f" or dtype.itemsize == 8 else np.dtype(np.int64)
         return np.fromiter(items, wide, len(items)).astype(dtype, copy=False).reshape(shape)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.dtype import BOOL, DType
 from tawny.node import Node, Value
-from tawny.onnx.element_types import ELEMENT_NUMBERS
+from tawny.onnx.element_types import element_number
 from tawny.onnx.package import onnx_package
 from tawny.source import describe
 
@@ -85,9 +85,7 @@ class GraphWriter:
         """Elements of another dtype."""
         if given == wanted:
             return name
-        if wanted not in ELEMENT_NUMBERS:
-            raise UnspelledError(f"no element type of ONNX is {wanted}")
-        return self.add("Cast", name, to=ELEMENT_NUMBERS[wanted])
+        return self.add("Cast", name, to=_element(wanted))
 
     def as_truth(self, name: str, given: DType) -> str:
         """Whether elements are not zero."""
@@ -118,11 +116,8 @@ class GraphWriter:
 
     def value_info(self, name: str, node: Node) -> Any:
         """The type of an input or an output."""
-        if node.dtype not in ELEMENT_NUMBERS:
-            raise UnspelledError(f"no element type of ONNX is {node.dtype}")
-        return self._onnx.helper.make_tensor_value_info(
-            name, ELEMENT_NUMBERS[node.dtype], list(node.shape)
-        )
+        number = _element(node.dtype)
+        return self._onnx.helper.make_tensor_value_info(name, number, list(node.shape))
 
     @contextmanager
     def nodes_aside(self) -> Generator[list[Any]]:
@@ -172,3 +167,11 @@ def refuse(node: Node, why: str = "") -> NoReturn:
     where = describe(node.sources)
     place = f" at {where}" if where else ""
     raise UnspelledError(f"{node.op.facts().name}{place} has no meaning in ONNX{why}")
+
+
+def _element(dtype: DType) -> int:
+    """The number of the element type of a dtype."""
+    number = element_number(dtype)
+    if number is None:
+        raise UnspelledError(f"no element type of ONNX is {dtype}")
+    return number
