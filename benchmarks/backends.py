@@ -28,6 +28,8 @@ class Built:
     version: str = ""
     least: Callable[[], float] | None = None
     """The seconds that the machine needs at least, by what it does at best."""
+    program: Any = None
+    """Tawny's program, where it is one."""
 
 
 def _walk(
@@ -100,7 +102,7 @@ def tawny(steps: Sequence[Step], shape: tuple[int, ...], engine: str = "cpu") ->
         program.set(bind=True, x=image)
         return program.run(views=True)
 
-    return Built(run, seconds, program.plan.peak_bytes, tw.__version__)
+    return Built(run, seconds, program.plan.peak_bytes, tw.__version__, program=program)
 
 
 # ----------------------------------------------------------------------- torch
@@ -355,12 +357,14 @@ def openvino(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
     return run_by_openvino(onnx_model(steps, shape), _channels_first)
 
 
-def run_by_onnxruntime(model: bytes, given: Callable[[np.ndarray], np.ndarray]) -> Built:
-    """An ONNX file of one input, `v0`, in ONNX Runtime with two threads."""
+def run_by_onnxruntime(
+    model: bytes, given: Callable[[np.ndarray], np.ndarray], threads: int = 2
+) -> Built:
+    """An ONNX file of one input, `v0`, in ONNX Runtime."""
     import onnxruntime as library
 
     options = library.SessionOptions()
-    options.intra_op_num_threads = 2
+    options.intra_op_num_threads = threads
     start = time.perf_counter()
     session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     seconds = time.perf_counter() - start

@@ -191,7 +191,7 @@ def _tawny(function: Callable[[Any], Any], arrays: Arrays) -> Built:
         program.set(bind=True, x=value)
         return program.run(views=True)
 
-    return Built(run, seconds, program.plan.peak_bytes, tw.__version__)
+    return Built(run, seconds, program.plan.peak_bytes, tw.__version__, program=program)
 
 
 def tawny_mnist(arrays: Arrays) -> Built:
@@ -223,7 +223,7 @@ def tawny_mnist(arrays: Arrays) -> Built:
         program.set(x=value)
         return program.run()
 
-    return Built(run, seconds, program.plan.peak_bytes, tw.__version__)
+    return Built(run, seconds, program.plan.peak_bytes, tw.__version__, program=program)
 
 
 # ---------------------------------------------------------------------- torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import warnings
 import numpy as np
 import pytest
 
+import tawny as tw
 from tawny.engine.cpu.threads import pool as pools
 from tawny.engine.cpu.threads import sleeping
 from tawny.engine.cpu.threads.pool import Pool
 from tawny.engine.cpu.threads.pool_code import SPINS, pool_library
 from tawny.engine.cpu.threads.processors import Processors, processors
+from tawny.engine.cpu.threads.shares import even_threads, useful_threads
 from tawny.engine.cpu.threads.sleeping import Sleeping
 from tawny.engine.llvm.runtime.library import compile_ir
 
@@ -214,6 +217,31 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TAWNY_THREADS", bad)
         with pytest.raises(ValueError, match=f"TAWNY_THREADS: '{bad}' is no number of threads"):
             pools.default_threads()
+
+
+def test_work_that_is_cut_for_all_threads_is_done_by_a_number_that_divides_it() -> None:
+    for threads in range(1, 65):
+        for useful in range(2, 80):
+            found = even_threads(useful, threads)
+            if useful >= threads:
+                assert found == useful
+                continue
+            most = math.ceil(threads / found)
+            assert math.ceil(threads / (found - 1)) > most, "fewer would take as long"
+            assert 2 <= found <= threads
+            assert useful / 2 < found < 2 * useful
+    table = {(14, 16): 16, (12, 16): 16, (11, 16): 8, (9, 16): 8, (5, 16): 6, (2, 16): 2, (3, 8): 3}
+    assert {key: even_threads(*key) for key in table} == table
+
+
+def test_small_products_have_no_thread_with_twice_the_work() -> None:
+    """A product that 14 threads would be woken for, cut into 16 tasks: all 16 take part."""
+    x, w = tw.var("x", (16, 256), "float32"), tw.var("w", (256, 800), "float32")
+    program = tw.Graph([x, w], x @ w).compile(threads=16)
+    seconds = program.plan.lowered.problem.steps[0].seconds
+    assert 8 < useful_threads(seconds) < 16
+    entries = program._compiled.executable._table._entries
+    assert [entry.threads for entry in entries] == [16]
 
 
 # -------------------------------------------------------------------- processes

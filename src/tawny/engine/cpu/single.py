@@ -18,8 +18,9 @@ from tawny.engine.cpu.executable import CpuExecutable, aligned_bytes
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernel_table import Choice, Kernel, kernel_for
 from tawny.engine.cpu.loops import scratch_of
-from tawny.engine.cpu.table import address, useful_threads
+from tawny.engine.cpu.table import address
 from tawny.engine.cpu.threads.pool import default_threads, pool_of
+from tawny.engine.cpu.threads.shares import useful_threads
 from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import lower, seconds, types
 from tawny.engine.protocol import Task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from operator import index
 from typing import Any, Final, NamedTuple
@@ -15,7 +14,7 @@ from tawny.dtype import DType
 from tawny.engine.blocks import whole_block
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
-from tawny.engine.cpu.kernel_table import Kernel, Preparation, kernel_for
+from tawny.engine.cpu.kernel_table import THREADED, Kernel, Preparation, kernel_for
 from tawny.engine.cpu.kernels.control import loop_library, switch_library
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
@@ -23,7 +22,7 @@ from tawny.engine.cpu.loop_rows import CellOf, Pauses, loop_cells, switch_cells
 from tawny.engine.cpu.loops import ENDLESS, is_endless, loop_plan, steps_at_once
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool import pool_of
-from tawny.engine.cpu.threads.pool_code import MOST_THREADS
+from tawny.engine.cpu.threads.shares import even_threads, useful_threads
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
 from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types
 from tawny.engine.protocol import UPDATE, Task
@@ -42,19 +41,11 @@ Prepared = tuple[StridedView, Preparation]
 _ARRANGED: Final = WeakValueDictionary[Prepared, Value]()
 """Constants made ready for kernels, as long as a table holds them."""
 
-SHARE_SECONDS: Final = 10e-6
-"""A thread is woken for no less than this, as far as is estimated."""
-
 
 def address(array: npt.NDArray[Any]) -> int:
     """Where an array's first element lies."""
     place: int = array.__array_interface__["data"][0]
     return place
-
-
-def useful_threads(seconds: float) -> int:
-    """How many threads have enough to do in a step that takes one thread `seconds`."""
-    return max(2, min(math.ceil(seconds / SHARE_SECONDS), MOST_THREADS))
 
 
 class Entry(NamedTuple):
@@ -421,7 +412,11 @@ class Table(Unique):
         self._entries.append(Entry(position, kernel, start, threads, None))
 
     def _threads(self, step: int) -> int:
-        return useful_threads(self._task.lowered.problem.steps[step].seconds)
+        """How many threads may take part in a step."""
+        lowered = self._task.lowered
+        useful = useful_threads(lowered.problem.steps[step].seconds)
+        is_cut = type(lowered.steps[step].op) in THREADED
+        return even_threads(useful, self._task.threads) if is_cut else useful
 
     def _prepared_for(self, step: int, seen: Sequence[StridedView]) -> dict[int, Value]:
         """The operands of a step that were made ready for its kernel, by their numbers."""
