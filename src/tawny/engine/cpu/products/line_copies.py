@@ -19,7 +19,7 @@ MOST_WOVEN: Final = 4
 
 
 class PixelOrder(enum.Enum):
-    """How the pixels of a line of the input lie in memory."""
+    """An order of the pixels of a line of the input in memory."""
 
     TOGETHER = "one after another, channels side by side"
     ALTERNATE = "apart, channels side by side"
