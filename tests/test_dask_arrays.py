@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
+from random_graphs import assert_close, evaluated, graph_of
+from tawny.array import wrap
 from tawny.distributed.blocks import tasks
+from tawny.distributed.blocks.arrays import compute_blocks
+from tawny.graph.options import CompileOptions
 from tawny.memory.budget import parse_bytes
 
 da = pytest.importorskip("dask.array")
@@ -230,6 +235,29 @@ def test_however_an_array_is_cut(pair: tuple[np.ndarray, Any]) -> None:
         np.testing.assert_allclose(made, value, rtol=1e-5 if made.dtype.itemsize < 8 else 1e-12)
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_random_graphs_in_blocks(seed: int) -> None:
+    """All ops, in random graphs and random blocks, some of them within a small budget."""
+    graph, random = graph_of(seed, 12, smooth=True, impure=False), Random(seed)
+    expected = evaluated(graph.outputs, graph.feeds)
+    given = tw.Graph(
+        [wrap(n) for n in graph.feeds], [wrap(n) for n in graph.outputs], unused="ignore"
+    )
+    values: dict[Any, Any] = {}
+    for node, value in graph.feeds.items():
+        cut = [
+            np.diff([0, *sorted(random.choices(range(n + 1), k=2)), n]).tolist()
+            for n in value.shape
+        ]
+        values[node] = (
+            da.from_array(value, chunks=tuple(map(tuple, cut))) if random.random() < 0.8 else value
+        )
+    memory = random.choice([None, None, 10_000])
+    made = compute_blocks(given, values, CompileOptions(engine="reference"), memory, "test")
+    assert [x.shape for x in made] == [w.shape for w in expected]
+    assert_close(dask.compute(*made), expected)
+
+
 def test_bits_do_not_depend_on_the_order_in_which_tasks_run() -> None:
     x = in_chunks(numbers((64, 50)), (9, 11))
     function = tw.jit(
@@ -280,6 +308,23 @@ def test_only_borders_of_neighbours_travel() -> None:
     found = tw.jit(lambda x: tnp.roll(x, 1, axis=0) + x)(x)
     parts = [k for k in found.__dask_graph__() if k[0].startswith("part-")]
     assert {k[-1] for k in parts} == {"9:10,0:10"}
+
+
+def smooth(m: Any, x: Any, steps: int) -> Any:
+    for _ in range(steps):
+        x = (m.roll(x, 1, axis=0) + m.roll(x, -1, axis=0)) / 2
+    return x
+
+
+@pytest.mark.parametrize(("steps", "stages"), [(3, 1), (25, 3)])
+def test_chains_of_stencils_are_stored_before_borders_outgrow_blocks(
+    steps: int, stages: int
+) -> None:
+    x = numbers((160, 5))
+    found = tw.jit(lambda x: smooth(tnp, x, steps), engine="reference")(in_chunks(x, (20, 5)))
+    stored = [n for n in task_names(found) if not n.startswith("part-")]
+    assert len(set(stored)) == stages
+    check(found, smooth(np, x, steps))
 
 
 # ---------------------------------------------------------------------------- budget

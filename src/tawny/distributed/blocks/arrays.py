@@ -10,7 +10,8 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, array_for, wrap
 from tawny.distributed.blocks.boxes import Chunks, single, without_empty
-from tawny.distributed.blocks.building import Builder, BuildRequest, TaskArray, UnfitError
+from tawny.distributed.blocks.building import Builder, BuildRequest, TaskArray
+from tawny.distributed.blocks.fitting import UnfitError
 from tawny.distributed.blocks.stages import Staging, check_repeatable, is_given
 from tawny.distributed.dask import (
     dask,
@@ -231,7 +232,7 @@ def _build(graph: Graph, chunks: Mapping[Node, Chunks], request: BuildRequest) -
         try:
             return Builder(graph, staging, request)
         except UnfitError as error:
-            if error.inner <= apart:
+            if error.refusal is not None and error.inner <= apart:
                 raise error.refusal from None
             apart |= error.inner
 

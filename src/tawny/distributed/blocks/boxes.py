@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise, product
 from math import prod
@@ -51,7 +52,10 @@ def meet(one: Box, other: Box) -> Box | None:
 
 def covers(one: Box, other: Box) -> bool:
     """Whether all of the other box lies in the one."""
-    return all(a <= c and d <= b for (a, b), (c, d) in zip(one, other, strict=True))
+    for (a, b), (c, d) in zip(one, other, strict=True):  # noqa: SIM110  (asked often)
+        if c < a or b < d:
+            return False
+    return True
 
 
 def relative(box: Box, base: Box) -> Box:
@@ -61,6 +65,8 @@ def relative(box: Box, base: Box) -> Box:
 
 def merge(boxes: Sequence[Box]) -> list[Box]:
     """Boxes that cover all of these, one for several where that wastes little."""
+    if len(boxes) == 1:
+        return list(boxes)
     merged: list[Box] = []
     for box in dict.fromkeys(boxes):
         new, at = box, 0
@@ -137,11 +143,18 @@ def halve(sizes: Sizes) -> Sizes:
     return tuple(made)
 
 
-def overlaps(sizes: Sizes, span: Span) -> list[tuple[int, Span, Span]]:
-    """The chunks that a range touches: which, what of each, and where that lies in the range."""
+def overlaps(ends: Sequence[int], span: Span) -> list[tuple[int, Span, Span]]:
+    """The chunks that a range touches: which, what of each, and where that lies in the range.
+
+    Chunks are given by their bounds.
+    """
     found: list[tuple[int, Span, Span]] = []
-    for number, (first, stop) in enumerate(spans(sizes)):
-        low, high = max(first, span[0]), min(stop, span[1])
+    start, stop = span
+    number = max(0, bisect_right(ends, start) - 1)
+    while number < len(ends) - 1 and ends[number] < stop:
+        first, last = ends[number], ends[number + 1]
+        low, high = max(first, start), min(last, stop)
         if low < high:
-            found.append((number, (low - first, high - first), (low - span[0], high - span[0])))
+            found.append((number, (low - first, high - first), (low - start, high - start)))
+        number += 1
     return found

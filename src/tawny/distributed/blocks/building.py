@@ -12,16 +12,16 @@ from tawny.array import wrap
 from tawny.distributed.blocks.boxes import (
     Box,
     Chunks,
+    bounds,
     box_shape,
     cells,
-    halve,
     largest_cell,
     overlaps,
     spans,
-    volume,
 )
+from tawny.distributed.blocks.fitting import BlockBudget, fit_stage, plan_stage
 from tawny.distributed.blocks.folds import Parts
-from tawny.distributed.blocks.regions import BlockRecipe, plan_block
+from tawny.distributed.blocks.regions import BlockRecipe
 from tawny.distributed.blocks.stages import BlockStage, Root, Staging
 from tawny.distributed.blocks.tasks import (
     BlockCall,
@@ -36,11 +36,9 @@ from tawny.distributed.dask import task_spec
 from tawny.distributed.payloads import ProgramFile, program_file
 from tawny.dtype import DType
 from tawny.graph.graph import Graph
-from tawny.graph.memory_limits import bytes_text
 from tawny.graph.options import CompileOptions
 from tawny.node import Node, variable
 from tawny.shape import Shape, size
-from tawny.source import describe
 
 MOST_MERGED: Final = 8
 """Parts of a fold that one task merges."""
@@ -64,16 +62,6 @@ class TaskArray(NamedTuple):
         if self.places is None:
             return (self.name, *place)
         return (self.name, *[p[i] for p, i in zip(self.places, place, strict=True)])
-
-
-class UnfitError(Exception):
-    """A stage cannot be computed in blocks that are small enough."""
-
-    def __init__(self, inner: set[Node], refusal: MemoryError) -> None:
-        super().__init__(str(refusal))
-        self.inner = inner
-        """The nodes in it that could be stages of their own."""
-        self.refusal = refusal
 
 
 class Layer(NamedTuple):
@@ -112,65 +100,16 @@ class Builder:
         self._share, self.label = request.share, graph.name or request.op
         self.stored: dict[Node, TaskArray] = dict(request.sources)
         self.layers: dict[str, Layer] = {}
+        self._bounds: dict[str, list[list[int]]] = {}
+        """Where the chunks of what is stored begin and end, by its name."""
         self._types: dict[tuple[Node, Shape], list[tuple[Shape, DType]]] = {}
         self._files: dict[Hashable, tuple[str, ProgramFile]] = {}
-        for number, stage in enumerate(staging.stages):
-            self._add_stage(number, self._fit(stage))
-
-    # ------------------------------------------------------------------- budget
+        budget = BlockBudget(request.share, request.options, request.op)
+        for number, stage in enumerate([fit_stage(staging, s, budget) for s in staging.stages]):
+            self._add_stage(number, stage)
 
     def _plan(self, stage: BlockStage, box: Box) -> BlockRecipe:
-        outside = self._staging.outer_values(stage)
-        cuts = [root.cut(box) for root in stage.roots]
-        return plan_block(cuts, outside, self._staging.position)
-
-    def _fit(self, stage: BlockStage) -> BlockStage:
-        """The stage in blocks that are small enough for the budget."""
-        taken = self._bytes(stage)
-        while taken > self._share:
-            grid = stage.grid
-            for axis in sorted(range(len(grid)), key=lambda a: -max(grid[a])):
-                if max(grid[axis]) < 2 or not self._may_cut(stage):
-                    continue
-                smaller = self._cut_axis(stage, axis)
-                less = self._bytes(smaller)
-                if less < 0.9 * taken:
-                    stage, taken = smaller, less
-                    break
-            else:
-                raise UnfitError(self._staging.inner_work(stage), self._too_large(stage, taken))
-        return stage
-
-    def _may_cut(self, stage: BlockStage) -> bool:
-        """Whether a stage may be computed in smaller blocks."""
-        return all(root.may_be_cut for root in stage.roots)
-
-    @staticmethod
-    def _cut_axis(stage: BlockStage, axis: int) -> BlockStage:
-        grid = (*stage.grid[:axis], halve(stage.grid[axis]), *stage.grid[axis + 1 :])
-        return BlockStage(tuple([root.on_grid(grid) for root in stage.roots]))
-
-    def _bytes(self, stage: BlockStage) -> int:
-        """What the largest block takes: what is read, computed and stored."""
-        plan = self._plan(stage, largest_cell(stage.grid))
-        read = sum([volume(box) * node.dtype.itemsize for node, box in plan.reads])
-        graph = plan.make_graph(self.label)
-        made = [_bytes(x) for x in graph.output_nodes]
-        most = sum([_bytes(x) for x in graph.order if not x.op.facts().view and x.inputs])
-        if read + most + sum(made) <= self._share:
-            return read + most + sum(made)
-        planned = graph.plan(**self._options._replace(memory=None, threads=1)._asdict())
-        return read + planned.peak_bytes + sum(made)
-
-    def _too_large(self, stage: BlockStage, taken: int) -> MemoryError:
-        root = max(stage.roots, key=lambda r: sum(_bytes(x) for x in r.node.inputs))
-        node, shapes = root.node, [x.shape for x in root.node.inputs]
-        return MemoryError(
-            f"{self._op}: {node.name} of operands of shapes {', '.join(map(str, shapes))} cannot "
-            f"be computed in smaller blocks: it takes {bytes_text(taken)} at once, and a task has "
-            f"{bytes_text(self._share)}; give more (memory=...), reduce or rechunk what it is "
-            f"given first, or compute that (x.compute())  [{describe(node.sources)}]"
-        )
+        return plan_stage(self._staging, stage, box)
 
     # -------------------------------------------------------------------- stages
 
@@ -234,7 +173,10 @@ class Builder:
         """How a box is put together of blocks, and these."""
         stored = self.stored[node]
         layer.reads.add(stored.name)
-        found = [overlaps(sizes, span) for sizes, span in zip(stored.chunks, box, strict=True)]
+        ends = self._bounds.get(stored.name)
+        if ends is None:
+            ends = self._bounds[stored.name] = list(map(bounds, stored.chunks))
+        found = [overlaps(places, span) for places, span in zip(ends, box, strict=True)]
         refs: list[Any] = []
         where: list[tuple[slice, ...]] = []
         for parts in product(*found):
@@ -360,10 +302,6 @@ class Builder:
         """The name of tasks: those of the dashboard are cut before the last part."""
         digest = hashlib.sha256(f"{self._token} {number}".encode()).hexdigest()[:32]
         return f"{self.label}-{step}-{digest}"
-
-
-def _bytes(node: Node) -> int:
-    return size(node.shape) * node.dtype.itemsize
 
 
 def _type_bytes(kind: tuple[Shape, DType]) -> int:

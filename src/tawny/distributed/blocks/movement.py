@@ -323,7 +323,7 @@ def _concat_chunks(node: Node, given: Sequence[Chunks]) -> Chunks:
 def _concat_cut(node: Node, box: Box) -> Cut:
     assert isinstance(node.op, Concat)
     axis, lengths = node.op.axis, tuple([x.shape[node.op.axis] for x in node.inputs])
-    found = overlaps(lengths, box[axis])
+    found = overlaps(bounds(lengths), box[axis])
     if not found:
         return pass_on((node.inputs[0], replace_span(box, axis, (0, 0))))
     reads = [(node.inputs[i], replace_span(box, axis, own)) for i, own, _ in found]

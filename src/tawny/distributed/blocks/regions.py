@@ -18,7 +18,6 @@ from tawny.distributed.blocks.rules import rule_of
 from tawny.graph.graph import Graph
 from tawny.node import Constant, Node, make, part, source_scope, variable
 from tawny.ops.indexing import Slice
-from tawny.shape import size
 
 
 class BlockRecipe(NamedTuple):
@@ -29,6 +28,8 @@ class BlockRecipe(NamedTuple):
     reads: tuple[Read, ...]
     """What is read of other stages and of what was given."""
     numbers: tuple[int, ...]
+    boxes: Mapping[Node, list[Box]]
+    """What is read or computed of each node, readers first."""
     make_graph: Callable[[str], Graph]
     """The graph, by its name: of what is read, and the numbers."""
 
@@ -38,7 +39,7 @@ Instance = tuple[Node, Box]
 
 def is_inline(node: Node) -> bool:
     """Whether a node is a number that is part of the program."""
-    return type(node.op) is Constant and size(node.shape) <= 1
+    return type(node.op) is Constant and not node.shape
 
 
 def cut_node(node: Node, box: Box) -> Cut:
@@ -93,8 +94,9 @@ def _summarise(
 ) -> BlockRecipe:
     def place(read: Read) -> tuple[int, int, Box]:
         node, box = read
-        number = next(k for k, own in enumerate(boxes[node]) if covers(own, box))
-        return position[node], number, relative(box, boxes[node][number])
+        known = boxes[node]
+        number = 0 if len(known) == 1 else _covering(known, box)
+        return position[node], number, relative(box, known[number])
 
     key: list[Hashable] = []
     reads: list[Read] = []
@@ -114,7 +116,12 @@ def _summarise(
     def make_graph(name: str) -> Graph:
         return _build(name, outputs, boxes, cuts, reads)
 
-    return BlockRecipe(tuple(key), tuple(reads), tuple(numbers), make_graph)
+    return BlockRecipe(tuple(key), tuple(reads), tuple(numbers), boxes, make_graph)
+
+
+def _covering(known: Sequence[Box], box: Box) -> int:
+    """The number of the first box around another."""
+    return next(k for k, own in enumerate(known) if covers(own, box))
 
 
 def _build(
@@ -142,7 +149,7 @@ def _build(
         node, box = read
         if is_inline(node):
             return node
-        whole = next(own for own in boxes[node] if covers(own, box))
+        whole = boxes[node][_covering(boxes[node], box)]
         if whole == box:
             return built[node, box]
         ranges = tuple([(a, b - a, 1) for a, b in relative(box, whole)])

@@ -7,6 +7,7 @@ computed whole.  Everything else is computed inside the programs of the blocks t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Final, NamedTuple, final
 
 from tawny.distributed.blocks.boxes import (
@@ -75,6 +76,11 @@ class BlockStage(NamedTuple):
         """The blocks."""
         return self.roots[0].grid
 
+    @property
+    def block_count(self) -> float:
+        """How many blocks of the size of the largest there would be."""
+        return prod([sum(sizes) / max(*sizes, 1) for sizes in self.grid])
+
 
 def check_repeatable(graph: Graph, op: str) -> None:
     """Refuse a graph of which a part is something else each time it is computed."""
@@ -122,6 +128,7 @@ class Staging:
         self.leaves = {node for node in self.order if is_given(node)}
         self._store_heavy()
         self.roots = {node: self._root(node) for node in self.order if node in self.stored}
+        self._outer: dict[tuple[Node, ...], set[Node]] = {}
         self.stages = self._group()
 
     # -------------------------------------------------------------------- chunks
@@ -211,7 +218,7 @@ class Staging:
     def _group(self) -> list[BlockStage]:
         """Results of one level, of the same blocks, that read something in common."""
         levels = self._levels()
-        groups: list[tuple[object, set[Node], list[Root]]] = []
+        groups: list[tuple[tuple[int, Chunks], set[Node], list[Root]]] = []
         for node, root in self.roots.items():
             key, reads = (levels[node], root.grid), self.leaves_of(node)
             shared = {x for x in reads if is_cut(self.chunks[x])}
@@ -222,6 +229,7 @@ class Staging:
                     break
             else:
                 groups.append((key, shared, [root]))
+        groups.sort(key=lambda group: group[0][0])  # what others read comes first
         return [BlockStage(tuple(roots)) for _, _, roots in groups]
 
     def inner_work(self, stage: BlockStage) -> set[Node]:
@@ -244,8 +252,10 @@ class Staging:
 
     def outer_values(self, stage: BlockStage) -> set[Node]:
         """What a stage may read: all that others store, and what was given."""
-        own = {root.node for root in stage.roots}
-        return (self.stored | self.leaves) - own
+        own = tuple([root.node for root in stage.roots])
+        if own not in self._outer:
+            self._outer[own] = (self.stored | self.leaves).difference(own)
+        return self._outer[own]
 
 
 def _may_fold(node: Node) -> bool:
@@ -259,7 +269,7 @@ def _may_fold(node: Node) -> bool:
 
 
 def is_given(node: Node) -> bool:
-    """Whether a node's value is there: a variable, or a constant of several elements."""
+    """Whether a node's value is there: a variable, or a constant with axes."""
     return type(node.op) is Variable or (type(node.op) is Constant and not is_inline(node))
 
 
