@@ -520,6 +520,28 @@ def test_operands_may_be_views():
     assert kernel_gradient(case, x, gradient) is not None
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        plain((2, 7, 9, 12), (1, 1, 12, 20)),
+        plain((2, 7, 9, 12), (3, 3, 12, 20), padding=1),
+        plain((2, 7, 9, 3), (3, 3, 3, 20), 2, 1),
+        plain((2, 9, 11, 32), (3, 3, 32, 32), padding=1),
+        plain((2, 9, 11, 40), (3, 3, 1, 40), padding=1, groups=40),
+    ],
+)
+def test_residuals_may_be_views(case):
+    """As those that are some channels, or some lines, of something larger."""
+    rng = np.random.default_rng(6)
+    x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+    batch, high, wide, outputs = case.result
+    larger = filled(rng, (batch, 2 * high, wide + 1, 2 * outputs), np.float32)
+    epilogue = Epilogue(residual=True)
+    for residual in (larger[:, ::-2, 1:, outputs:], larger[:, :high, :-1, :outputs]):
+        for prepared in (False, True):
+            assert convolve(case, x, kernel, [residual], epilogue, prepared) is not None
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("strides", [1, 2])
 def test_channels_may_lie_apart(groups, strides):
@@ -573,7 +595,7 @@ def test_what_is_left_to_numpy():
     gradient = np.ones((1, 4, 3, 3), np.float32).transpose(0, 2, 3, 1)
     assert kernel_gradient(case, x, gradient) is None
     assert convolve(case, x, kernel.astype(np.float64)) is None
-    residual = np.ones((1, 3, 3, 4), np.float32).transpose(0, 2, 1, 3)
+    residual = np.ones((1, 4, 3, 3), np.float32).transpose(0, 2, 3, 1)
     assert convolve(case, x, kernel, [residual], Epilogue(residual=True)) is None
 
 

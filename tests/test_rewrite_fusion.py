@@ -194,9 +194,14 @@ def test_two_products_the_later_takes_the_other() -> None:
             lambda: v("y", 1, 2, 3, 3).transpose(0, 2, 3, 1),
             "add",
         ),
+        (
+            lambda: tnp.conv2d(v("x", 1, 5, 5, 3), v("w", 3, 3, 3, 2)),
+            lambda: v("y", 1, 3, 3, 4)[..., 2:],
+            "fused_convolution",
+        ),
     ],
 )
-def test_an_addend_is_a_residual_where_it_lies_as_the_result_does(product, addend, name) -> None:
+def test_an_addend_is_a_residual_where_its_last_axis_has_neighbours(product, addend, name) -> None:
     (out,), _ = fused(product() + addend())
     assert out.name == name
 

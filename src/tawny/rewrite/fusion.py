@@ -82,11 +82,8 @@ def exchanges_last_axes(node: Node) -> bool:
     return rank >= 2 and axes == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _lies_as_results(addend: Node, product: Op) -> bool:
-    """Whether an addend lies in memory so that a product can add it where its result goes.
-
-    Rows of matrices may lie apart, their elements and the pixels of images may not.
-    """
+def _has_neighbours(addend: Node) -> bool:
+    """Whether elements along the last axis of an addend are side by side in memory."""
     views, base = list[Node](), addend
     while base.op.facts().view and not is_leaf(base) and not isinstance(base.op, Part):
         views.append(base)
@@ -95,10 +92,7 @@ def _lies_as_results(addend: Node, product: Op) -> bool:
     for view in reversed(views):
         found = view.op.view(view.inputs[0].shape, steps)
         steps = contiguous_strides(view.shape, 1) if found is None else found.strides
-    whole = contiguous_strides(addend.shape, 1)
-    first = 0 if isinstance(product, (Convolution, FusedConvolution)) else len(steps) - 1
-    pairs = zip(addend.shape[first:], steps[first:], whole[first:], strict=True)
-    return all(size <= 1 or step == own for size, step, own in pairs)
+    return not steps or addend.shape[-1] <= 1 or steps[-1] == 1
 
 
 def _run(flow: Flow, context: Context) -> Flow:
@@ -242,7 +236,7 @@ class _Fusion:
                 continue
             if is_bias_shape(other.shape, node.shape) and not epilogue.bias:
                 rule, wider = BIAS, replace(epilogue, bias=True)
-            elif other.shape == node.shape and _lies_as_results(self.made[other], source.op):
+            elif other.shape == node.shape and _has_neighbours(self.made[other]):
                 rule, wider = RESIDUAL, replace(epilogue, residual=True)
             else:
                 continue

@@ -215,9 +215,17 @@ ones take too long to transpose; `benchmarks/cpu_groups.py`."""
 GROUP_GRADIENT_CHANNELS: Final = 16
 """The most channels of a group for gradients of kernels; `benchmarks/cpu_groups.py`."""
 
-LINE_PIXEL_BYTES: Final = 8
+LINE_PIXEL_BYTES: Final = 16
 """Pixels of at most this many bytes are too short to be multiplied tap by tap: lines are copied;
 `benchmarks/cpu_products.py`, first layers of networks."""
+
+WIDE_TAPS: Final = 16
+WIDE_PIXEL_BYTES: Final = 64
+"""Of windows of more taps along a line also those of longer pixels; `benchmarks/onnx_models.py`,
+the pitches of music."""
+
+GRADIENT_PIXEL_BYTES: Final = 8
+"""Pixels of at most this many bytes are copied for gradients of kernels."""
 
 
 def _is_matrices(case: ConvolutionCase) -> bool:
@@ -265,7 +273,8 @@ def _is_lines(case: ConvolutionCase) -> bool:
     sweep, item = case.sweep, case.element.nbytes
     if sweep.extent.empty:
         return False
-    short = sweep.channels * item <= LINE_PIXEL_BYTES and sweep.axes[-1].taps > 1
+    taps, pixel = sweep.axes[-1].taps, sweep.channels * item
+    short = taps > 1 and pixel <= (LINE_PIXEL_BYTES if taps < WIDE_TAPS else WIDE_PIXEL_BYTES)
     return short or (sweep.channels > 1 and sweep.a_step != item)
 
 
@@ -359,7 +368,7 @@ def _is_gradient_lines(case: GradientCase) -> bool:
     line = Line.of(last, found.channels, element.nbytes, found.a_row)
     return (
         case.together
-        and found.channels * element.nbytes <= LINE_PIXEL_BYTES
+        and found.channels * element.nbytes <= GRADIENT_PIXEL_BYTES
         and last.taps > 1
         and last.dilation == 1
         and found.groups <= 1

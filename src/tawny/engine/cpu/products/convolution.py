@@ -59,11 +59,12 @@ def convolution_kernel(
     if element is None or not own.is_supported:
         return None
     scale_at, extra = without_scale(extra, epilogue)
-    if epilogue.residual and extra[-1].strides != result.strides:
+    residual = extra[-1] if epilogue.residual else None
+    if residual is not None and residual.strides[-1] != element.nbytes and result.shape[-1] > 1:
         return None
     if epilogue.bias and extra[0].strides[-1] != element.nbytes and result.shape[-1] > 1:
         return None
-    sweeps = [forward(op, x, kernel, result)]
+    sweeps = [forward(op, x, kernel, result, residual)]
     operands = ("a", "b", *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
     return _sweeps_kernel(
         element,

@@ -38,6 +38,8 @@ class Sweep:
     """From one output of the kernel to the next."""
     b_start: int = 0
     c_start: int = 0
+    r_batch: int = 0
+    """Of the residual, if there is one, whose channels are side by side as the result's are."""
 
     @property
     def taps(self) -> int:
@@ -67,6 +69,7 @@ class Sweep:
             "b_depth": self.b_row,
             "a_batch": self.a_batch,
             "c_batch": self.c_batch,
+            "r_batch": self.r_batch,
         }
         inner = 1
         for number, axis in reversed(list(enumerate(self.axes))):
@@ -77,8 +80,15 @@ class Sweep:
         return numbers
 
 
-def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout) -> Sweep:
-    """A convolution."""
+def forward(
+    op: ConvolutionOp,
+    x: ArrayLayout,
+    kernel: ArrayLayout,
+    result: ArrayLayout,
+    residual: ArrayLayout | None = None,
+) -> Sweep:
+    """A convolution, and what is added to it."""
+    added = (0,) * len(result.shape) if residual is None else residual.strides
     axes = [
         WindowAxis(
             count=result.shape[i + 1],
@@ -90,6 +100,7 @@ def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: Arra
             a_bytes=x.strides[i + 1],
             b_bytes=kernel.strides[i],
             c_bytes=result.strides[i + 1],
+            r_bytes=added[i + 1],
         )
         for i in range(len(op.strides))
     ]
@@ -108,6 +119,7 @@ def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: Arra
         c_group=outputs * result.strides[-1],
         b_row=kernel.strides[-2],
         b_column=kernel.strides[-1],
+        r_batch=added[0],
     )
 
 
@@ -212,11 +224,13 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
     moved = any(a.origin or a.stride != 1 or a.count != a.size for a in axes)
     if sweep.taps != 1 or moved or sweep.b_start or sweep.c_start:
         return None
-    (rows, a_row, c_row), *outer = [(a.count, a.a_bytes, a.c_bytes) for a in reversed(axes)]
-    for count, a_step, c_step in [*outer, (sweep.batch, sweep.a_batch, sweep.c_batch)]:
-        if count != 1 and (a_step, c_step) != (rows * a_row, rows * c_row):
+    batch = sweep.batch, (sweep.a_batch, sweep.c_batch, sweep.r_batch)
+    (rows, own), *outer = [(a.count, (a.a_bytes, a.c_bytes, a.r_bytes)) for a in reversed(axes)]
+    for count, steps in [*outer, batch]:
+        if count != 1 and steps != tuple([rows * step for step in own]):
             return None
         rows *= count
+    a_row, c_row, residual_row = own
     return Matrices(
         rows=rows,
         columns=sweep.outputs,
@@ -226,7 +240,7 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
         b_row=sweep.b_row,
         b_column=sweep.b_column,
         c_row=c_row,
-        residual_row=c_row,
+        residual_row=residual_row,
         residual_column=item,
         bias_row=0,
         bias_column=item,

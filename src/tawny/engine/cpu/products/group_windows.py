@@ -93,6 +93,9 @@ def segment_length(axis: WindowAxis, vectors: int, most_pixels: int) -> int:
     )
 
 
+_POSITIONS: Final = ("position_bytes", "residual_bytes", "positions")
+
+
 @dataclass(frozen=True, slots=True)
 class GroupWindows(RowSource):
     """Groups of channels, seen by the windows at segments of lines."""
@@ -111,7 +114,7 @@ class GroupWindows(RowSource):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        return (*Windows(self.rank).numbers, "b_output", "position_bytes", "positions")
+        return (*Windows(self.rank).numbers, "b_output", *_POSITIONS)
 
     def rows(self, code: TileCode) -> Rows:
         return _SegmentRows(code, self)
@@ -226,12 +229,13 @@ class _SegmentRows:
         return groups.move(f, code.element, seen, v, channel)
 
     def places(self, base: Value, name: str) -> list[Value]:
-        del name
         f, n, source = self.f, self.n, self.source
-        offset = self.position.batch * n["c_batch"]
+        array = "r" if name == "residual" else "c"
+        offset = self.position.batch * n[f"{array}_batch"]
         for axis, place in enumerate(self.position.places):
-            offset = offset + place * n[f"c_bytes{axis}"]
-        found = evenly_spaced(f, f.offset(base, offset), n["position_bytes"], source.length)
+            offset = offset + place * n[f"{array}_bytes{axis}"]
+        step = n["residual_bytes" if name == "residual" else "position_bytes"]
+        found = evenly_spaced(f, f.offset(base, offset), step, source.length)
         if not source.ragged:
             return found
         unused = f.stack_buffer(self.code.tile.width(self.code.element))
@@ -279,7 +283,9 @@ def group_product(
         f"count{last}": segments,
         f"stride{last}": length * axis.stride // axis.spread,
         f"c_bytes{last}": length * axis.c_bytes,
+        f"r_bytes{last}": length * axis.r_bytes,
         "position_bytes": axis.c_bytes,
+        "residual_bytes": axis.r_bytes,
         "positions": axis.count,
     }
     preparation = None

@@ -36,6 +36,8 @@ class WindowAxis:
     c_bytes: int
     spread: int = 1
     """How far coordinates of the input are apart, as positions see them; in between is nothing."""
+    r_bytes: int = 0
+    """Of the residual, if there is one."""
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -65,7 +67,12 @@ class Windows(RowSource):
     @property
     def numbers(self) -> tuple[str, ...]:
         names = (*AXIS_NUMBERS, "tap_bytes", "tap_rows")
-        return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
+        return (
+            "a_batch",
+            "c_batch",
+            "r_batch",
+            *[f"{n}{i}" for i in range(self.rank) for n in names],
+        )
 
     def rows(self, code: TileCode) -> Rows:
         return WindowRows(code, self.rank)
@@ -198,9 +205,9 @@ class WindowRows:
         return each_tap(f, n, self.rank, sums, tapped)
 
     def places(self, base: Value, name: str) -> list[Value]:
-        del name
+        n, array = self.n, "r" if name == "residual" else "c"
         return [
-            self.f.offset(base, p.batch * self.n["c_batch"] + dot(self.n, p.places, "c_bytes"))
+            self.f.offset(base, p.batch * n[f"{array}_batch"] + dot(n, p.places, f"{array}_bytes"))
             for p in self.positions
         ]
 

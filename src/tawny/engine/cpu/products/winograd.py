@@ -101,6 +101,9 @@ _NUMBERS: Final = (
     "c_batch",
     "c_high",
     "c_wide",
+    "r_batch",
+    "r_high",
+    "r_wide",
 )
 """`high` and `wide` count squares; a `plane` is the bytes between transformed inputs."""
 
@@ -160,6 +163,7 @@ def _product(
         "wide": ceil_divide(wide.count, 2),
         "a_batch": sweep.a_batch,
         "c_batch": sweep.c_batch,
+        "r_batch": sweep.r_batch,
     }
     for name, axis in (("high", high), ("wide", wide)):
         numbers |= {
@@ -169,6 +173,7 @@ def _product(
             f"a_{name}": axis.a_bytes,
             f"b_{name}": axis.b_bytes,
             f"c_{name}": axis.c_bytes,
+            f"r_{name}": axis.r_bytes,
         }
     return Product(
         element,
@@ -421,13 +426,12 @@ class Squares(RowSource):
             for down in range(2):
                 for along in range(2):
                     high, wide = y * 2 + down, x * 2 + along
-                    offset = batch * n["c_batch"] + high * n["c_high"] + wide * n["c_wide"]
                     with f.when((high < n["high_count"]) & (wide < n["wide_count"])):
-                        residual = None
+                        residual, pixel = None, (batch, high, wide)
                         if code.epilogue.parts.residual:
-                            residual = f.offset(code.residual, offset)
+                            residual = _place(code, code.residual, "r", pixel)
                         values = [output[along][down] for output in outputs]
-                        finish.row(values, affine, f.offset(code.result, offset), residual)
+                        finish.row(values, affine, _place(code, code.result, "c", pixel), residual)
 
     def _recompute_unless_finite(
         self, code: FinishCode, square: Value, outputs: Sequence[Sequence[Sequence[Value]]]
@@ -476,3 +480,10 @@ def _of_weights(g: Sequence[Value]) -> list[Value]:
 
 def _of_products(m: Sequence[Value]) -> list[Value]:
     return [m[0] + m[1] + m[2], m[1] - m[2] - m[3]]
+
+
+def _place(code: FinishCode, base: Value, array: str, pixel: tuple[Value, Value, Value]) -> Value:
+    """Where a pixel lies in an array: its batch, and its places along both axes."""
+    batch, high, wide = pixel
+    steps = [code.numbers[f"{array}_{name}"] for name in ("batch", "high", "wide")]
+    return code.f.offset(base, batch * steps[0] + high * steps[1] + wide * steps[2])
