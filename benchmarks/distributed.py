@@ -1,6 +1,12 @@
 """What a cluster costs and brings: two worker processes of Dask on this machine, one thread each.
 
     python benchmarks/distributed.py [sweep blocks ...] [--runs 1000]
+        )
+
+
+# ------------------------------------------------------------------------- training
+
+    python benchmarks/distributed.py [sweep training ...] [--runs 1000]
 
 sweep: runs of about 100 ms by `program.sweep(..., client=client)`, beside two plain processes that do
 half of them each with a program of their own: what is between the two is the price of handing work
@@ -10,6 +16,9 @@ blocks: jitted functions over dask arrays beside the same functions of `dask.arr
 with all arrays in the workers' memory, and the most memory that the workers take beside what they had
 while arrays are made, used and dropped block by block.  Goals: at most 0.5 of the time on fused
 chains, and never more memory.
+training: steps of `nn.train(..., client=client)` beside `nn.train` in one process with two threads, on
+the same two processors.  Nothing can be won so: what is measured is the price of working apart, which
+is that of a step on a machine of its own, less the network.
 """
 
 from __future__ import annotations
@@ -30,6 +39,8 @@ import numpy as np
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny import nn, optim
+from tawny.tree import leaves
 
 WORKERS = 2
 ELEMENTS = 7_000_000
@@ -162,12 +173,70 @@ def blocks(client: Any, rows: int, rounds: int = 3) -> None:
         print(
             f"  {name:18} {1e3 * seconds[0]:9.0f} ms {1e3 * seconds[1]:8.0f} ms {ratio:7.2f}  |"
             f" {memory[0] / 1e6:8.1f} MB {memory[1] / 1e6:7.1f} MB"
+MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], int]] = {
+    "two layers of 256": (
+        lambda: nn.Sequential(nn.Linear(784, 256, activation="relu"), nn.Linear(256, 10)),
+        (784,),
+        128,
+    ),
+    "two layers of 2,048": (
+        lambda: nn.Sequential(
+            nn.Linear(784, 2048, activation="relu"),
+            nn.Linear(2048, 2048, activation="relu"),
+            nn.Linear(2048, 10),
+        ),
+        (784,),
+        256,
+    ),
+    "two convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 32, 3, activation="relu"),
+            nn.Conv2d(32, 64, 3, activation="relu"),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(9216, 128, activation="relu"),
+            nn.Linear(128, 10),
+        ),
+        (28, 28, 1),
+        128,
+    ),
+}
+"""Models, the shape of a sample, and the rows of a batch."""
+
+
+def train_seconds(make: Callable[[], Any], data: Any, batch: int, steps: int, client: Any) -> float:
+    """Seconds that so many steps take, with all that is done before the first."""
+    options: dict[str, Any] = {"batch": batch, "epochs": 1000, "steps": steps, "client": client}
+    start = time.perf_counter()
+    nn.train(make().initialise(1), nn.cross_entropy, data, optim.Adam(1e-3), **options)
+    return time.perf_counter() - start
+
+
+def training(client: Any) -> None:
+    """The time of a step, on two workers and in one process."""
+    rng = np.random.default_rng(0)
+    print(f"a step of nn.train: one process of {WORKERS} threads, {WORKERS} workers of one thread")
+    for name, (make, shape, batch) in MODELS.items():
+        data = (
+            rng.normal(size=(20 * batch, *shape)).astype("float32"),
+            rng.integers(0, 10, 20 * batch),
+        )
+        steps = max(8, int(1.0 / train_seconds(make, data, batch, 8, None)) * 8)
+        kinds = [(at, count) for at in (None, client) for count in (steps, 3 * steps)]
+        rounds = [[train_seconds(make, data, batch, n, at) for at, n in kinds] for _ in range(4)]
+        best = [min(column) for column in zip(*rounds, strict=True)]
+        alone, apart = [1e3 * (best[k + 1] - best[k]) / (2 * steps) for k in (0, 2)]
+        size = sum([4 * p.size for p in leaves(make().initialise(1).parameters)]) / 1e6
+        print(
+            f"  {name:20} {batch} rows, {size:5.1f} MB of gradients: {alone:7.2f} ms, {apart:7.2f} ms, "
+            f"{apart / alone:.2f}x"
         )
 
 
 PARTS: dict[str, Callable[[Any, argparse.Namespace], None]] = {
     "sweep": lambda client, args: sweep(client, args.runs),
     "blocks": lambda client, args: blocks(client, args.rows),
+    "training": lambda client, _: training(client),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -22,6 +23,9 @@ SOURCE = Path(tw.__file__).parents[1]
 
 def start_cluster(workers: int = WORKERS, **options: Any) -> Any:
     """Worker processes that find Tawny where the tests found it."""
+    dask = importlib.import_module("dask")
+    # A worker that is killed while the one killed 15 s before begins anew would never come back.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     paths = [str(SOURCE), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     env = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     known = {"env": env, "preload": ["cluster_functions"], "dashboard_address": ":0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
@@ -47,9 +47,20 @@ def workers_of(client: Client, op: str) -> dict[str, int]:
     Workers with another version of Tawny, or none, are refused; each is asked once.
     """
     workers = client.scheduler_info()["workers"]
+    for address, version in versions_of(client, workers).items():
+        check_version(version, tawny.__version__, f"{workers[address]['name']} at {address}", op)
+    return {address: int(worker["nthreads"]) for address, worker in workers.items()}
+
+
+def versions_of(client: Client, addresses: Collection[str]) -> dict[str, str | None]:
+    """The version of Tawny that workers have, None without any; the right ones are asked once.
+
+    Workers that are gone meanwhile are left out.
+    """
     with _lock:
         known = _CHECKED.setdefault(client, set())
-    new = [address for address in workers if address not in known]
+    new = [address for address in addresses if address not in known]
+    versions: dict[str, str | None] = {a: tawny.__version__ for a in addresses if a in known}
     if new:
 
         def version() -> str | None:  # travels as code: a worker may lack this very module
@@ -60,12 +71,9 @@ def workers_of(client: Client, op: str) -> dict[str, int]:
             return there.__version__
 
         found = client.run(version, workers=new, on_error="return")
-        for address, answer in found.items():
-            if answer is None or isinstance(answer, str):
-                name = f"{workers[address]['name']} at {address}"
-                check_version(answer, tawny.__version__, name, op)
-                known.add(address)
-    return {address: int(worker["nthreads"]) for address, worker in workers.items()}
+        versions |= {a: v for a, v in found.items() if v is None or isinstance(v, str)}
+        known |= {a for a, v in versions.items() if v == tawny.__version__}
+    return versions
 
 
 def check_version(theirs: str | None, ours: str, worker: str, op: str) -> None:

@@ -32,6 +32,10 @@ class Future(Protocol):
         """What the task gave, once it ended."""
         ...
 
+    def release(self) -> None:
+        """Let the scheduler forget it."""
+        ...
+
     def exception(self) -> BaseException | None:
         """The error of a task that failed."""
         ...

@@ -28,6 +28,8 @@ class History:
     """The mean loss of each whole epoch; every row counts the same."""
     validation: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Loss and metrics on the validation data after each epoch, by name."""
+    workers: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """From which step on there were how many workers; empty if there never was a client."""
     seconds: float = 0.0
     """Time spent in steps, building included."""
     reason: str = "running"
@@ -61,7 +63,7 @@ class History:
 
 
 if TYPE_CHECKING:
-    from tawny.nn.training.loop import TrainingRun
+    from tawny.nn.training.run import TrainingRun
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class TrainingEvent:
     @property
     def parameters(self) -> Any:
         """A copy of the parameters as they are now."""
-        return map_leaves(np.array, self._training.stepper.training_state.parameters)
+        return map_leaves(np.array, self._training.current_state().parameters)
 
     def update_model(self) -> None:
         """Let the model have the values of now; at the end it gets them anyway."""

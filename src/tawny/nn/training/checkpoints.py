@@ -1,7 +1,8 @@
 """Training written to a file, so that it can be taken up again and give the same bits.
 
 A checkpoint is one safetensors file: parameters, running statistics, everything the optimiser
-remembers and the history are its arrays; where training stands is JSON text beside them.  Random
+remembers and the history are its arrays.  Its header is the manifest: what there is, the digest of
+all of it, and as JSON where training stands and how many workers made it.  Random
 numbers and the order of rows depend on the seed, the epoch and the step alone, so these three are
 all that is written of them.
 """
@@ -9,6 +10,7 @@ all that is written of them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +20,8 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 
-from tawny.errors import type_error, value_error, with_location
-from tawny.files.reading import GraphFileError, excerpt, is_natural, parse_json
+from tawny.errors import type_error, value_error, warn, with_location
+from tawny.files.reading import GraphFileError, Json, excerpt, is_natural, parse_json
 from tawny.files.safetensors import read, write
 from tawny.nn.training.callbacks import History
 from tawny.node import Value
@@ -69,6 +71,12 @@ class Checkpoint:
         if isinstance(self.every, int):
             return bool(event.event == "batch" and event.step % self.every == 0)
         return bool(event.event == self.every)
+
+    def steps_left(self, step: int) -> float:
+        """How many steps may be made before somebody looks whether to write."""
+        if callable(self.every) or self.every == "batch":
+            return 1
+        return math.inf if self.every == "epoch" else self.every - step % self.every
 
     def path_at(self, step: int, epoch: int) -> Path:
         """The file for this step."""
@@ -136,11 +144,38 @@ def save(
         "version": VERSION,
         "training": json.dumps({**place, "stopping": where.stopping, "about": dict(about)}),
     }
+    if history.workers:
+        text["workers"] = json.dumps(history.workers)
     records = {f"history.{n}": np.array(getattr(history, n), np.float64) for n in _HISTORY}
     for name, values in history.validation.items():
         records[f"validation.{name}"] = np.array(values, np.float64)
     records["progress"] = np.array([where.total, history.seconds])
     write(path, {**arrays, **records}, text, "nn.Checkpoint")
+
+
+def newest_file(path: str | os.PathLike[str]) -> Path:
+    """The file of the most steps that is whole, of those a path with fields stands for."""
+    whole = Path(path)
+    parts = re.split(r"(\{(?:step|epoch)\})", whole.name)
+    if len(parts) == 1:
+        return whole
+    pattern = re.compile(
+        "".join([r"(\d+)" if k % 2 else re.escape(p) for k, p in enumerate(parts)])
+    )
+    order = sorted(range(len(parts) // 2), key=lambda k: parts[2 * k + 1] != "{step}")
+    found: list[tuple[list[int], Path]] = []
+    for file in whole.parent.iterdir():
+        if match := pattern.fullmatch(file.name):
+            numbers = [int(number) for number in match.groups()]
+            found.append(([numbers[k] for k in order], file))
+    for _, file in sorted(found, reverse=True):
+        try:
+            read(file)
+        except GraphFileError as error:
+            warn(f"nn.train: {error}; an older checkpoint is taken", RuntimeWarning)
+        else:
+            return file
+    raise FileNotFoundError(with_location(f"nn.train: there is no whole checkpoint {whole}"))
 
 
 def restore(
@@ -184,6 +219,7 @@ def restore(
             f"here are {_describe_rules(stopping)}",
         )
     history, progress = _read_history(found, fail)
+    history.workers = _read_workers(parse_json(text.get("workers", "[]"), "workers", fail), fail)
     _check_arrays(found, arrays, fail)
     place = {name: cast("int", data[name]) for name in _POSITION}
     where = TrainingPosition(**place, total=progress[0], stopping=memories)
@@ -238,6 +274,16 @@ def _check_arrays(
             )
     if wrong:
         raise fail("arrays", "they are not this model's: " + "; ".join(sorted(wrong)))
+
+
+def _read_workers(data: Json, fail: Callable[[str, str], GraphFileError]) -> list[tuple[int, int]]:
+    """From which step on there were how many workers."""
+    rows: list[Json] = data if isinstance(data, list) else [None]
+    for row in rows:
+        pair: list[Json] = row if isinstance(row, list) else []
+        if len(pair) != 2 or not all(map(is_natural, pair)):
+            raise fail("workers", "expected pairs of a step and a number of workers")
+    return cast("list[tuple[int, int]]", [tuple(row) for row in cast("list[list[int]]", rows)])
 
 
 def _read_memories(data: Any, fail: Callable[[str, str], GraphFileError]) -> list[Memory]:

@@ -40,6 +40,32 @@ class ProgramOptions(NamedTuple):
     precision: str | None = None
 
 
+class TargetChecks:
+    """Checks of targets that losses ask for; arrays that many batches share are checked once."""
+
+    def __init__(self) -> None:
+        self._checked: dict[tuple[int, TargetCheck], Value] = {}
+
+    def check(self, wanted: list[tuple[int, TargetCheck]], batch: Batch) -> None:
+        """Refuse targets without a meaning."""
+        own, targets = batch.targets is batch.target, leaves(batch.targets)
+        for numbered in wanted:
+            number, check = numbered
+            if own or self._checked.get(numbered) is not targets[number]:
+                check.check(targets[number])
+                self._checked[numbered] = targets[number]
+
+
+def trace_graph(
+    build: Callable[[Batch], Graph], variables: Batch
+) -> tuple[Graph, list[tuple[int, TargetCheck]]]:
+    """The graph for batches of one size, with what the arrays of the target, by number, must be."""
+    with collect_target_checks() as collected:
+        graph = build(variables)
+    numbers = {v.node: number for number, v in enumerate(leaves(variables.target))}
+    return graph, [(numbers[node], check) for node, check in collected if node in numbers]
+
+
 class Programs:
     """One program for each size of batch, all over the same memory."""
 
@@ -53,7 +79,7 @@ class Programs:
         self._memory_of = memory_of
         self.options = options
         self._programs: dict[Hashable, BatchProgram] = {}
-        self._checked: dict[tuple[int, TargetCheck], Value] = {}
+        self._checks = TargetChecks()
 
     def program_for(self, batch: Batch) -> BatchProgram:
         """The program for batches of this size; refuses targets it has no meaning for."""
@@ -62,17 +88,8 @@ class Programs:
             with pause_gc():
                 self._programs[key] = self._build_program(batch)
         program = self._programs[key]
-        self._check_targets(program, batch)
+        self._checks.check(program.target_checks, batch)
         return program
-
-    def _check_targets(self, program: BatchProgram, batch: Batch) -> None:
-        """Refuse targets without a meaning; arrays that many batches share are checked once."""
-        own, targets = batch.targets is batch.target, leaves(batch.targets)
-        for numbered in program.target_checks:
-            number, check = numbered
-            if own or self._checked.get(numbered) is not targets[number]:
-                check.check(targets[number])
-                self._checked[numbered] = targets[number]
 
     def run(self, batch: Batch, draw: int) -> Any:
         """The outputs for a batch; `draw` decides the random numbers."""
@@ -91,15 +108,12 @@ class Programs:
 
     def _build_program(self, batch: Batch) -> BatchProgram:
         variables = self.variables_for(batch)
-        with collect_target_checks() as collected:
-            graph = self._build(variables)
+        graph, checks = trace_graph(self._build, variables)
         program = self.compile_graph(graph, batch, variables)
         known = {v.node.name for v in graph.inputs} | {v.node.name for v in graph.updates}
         bound = {name: a for name, a in self._memory_of.items() if name in known}
         if bound:
             program.set(bind=True, **bound)
-        numbers = {v.node: number for number, v in enumerate(leaves(variables.target))}
-        checks = [(numbers[node], check) for node, check in collected if node in numbers]
         return BatchProgram(program, variables, checks)
 
     @property

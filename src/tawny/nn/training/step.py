@@ -7,10 +7,8 @@ so a last batch with fewer rows is computed as exactly as any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
@@ -18,6 +16,7 @@ from tawny.dtype import kind_of
 from tawny.engine.protocol import Engine, engine_named
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
+from tawny.graph.program import Program
 from tawny.nn.module import Module
 from tawny.nn.parameters import Declaration
 from tawny.nn.training.data import Batch
@@ -84,6 +83,22 @@ def step_graph(
     model: Module, loss: Loss, optimiser: Steps, variables: TrainingState, batch: Batch, seed: int
 ) -> Graph:
     """One step over variables: gives the loss and the rate, and updates all of `variables`."""
+    objective = step_objective(model, loss, variables, batch, seed)
+    step = optimiser.advance(objective, variables.parameters, variables.optimiser, has_aux=True)
+    check_slopes(step.slope)
+    sources = leaves(TrainingState(step.parameters, step.aux, step.state))
+    targets = leaves(variables)
+    updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}
+    fixed = [t for t in targets if t not in updates]
+    rate = tnp.asarray(step.rate, dtype=tnp.float64)
+    inputs = [*batch.arrays, *fixed]
+    return Graph(inputs, (step.value, rate), updates, "training", unused="ignore")
+
+
+def step_objective(
+    model: Module, loss: Loss, variables: TrainingState, batch: Batch, seed: int
+) -> Callable[[Any], tuple[Any, Any]]:
+    """The loss of a batch as a function of the parameters, beside the running statistics."""
 
     def objective(parameters: Any) -> tuple[Any, Any]:
         with local_seed(seed):  # every trace of the loss draws the same numbers
@@ -95,18 +110,15 @@ def step_graph(
                 raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")
             return value, state
 
-    step = optimiser.advance(objective, variables.parameters, variables.optimiser, has_aux=True)
-    if all(s.node is zeros_node(s.shape, s.dtype) for s in leaves(step.slope)):
+    return objective
+
+
+def check_slopes(slope: Any) -> None:
+    """Refuse a loss that depends on no parameter."""
+    if all(s.node is zeros_node(s.shape, s.dtype) for s in leaves(slope)):
         raise value_error(
             "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
         )
-    sources = leaves(TrainingState(step.parameters, step.aux, step.state))
-    targets = leaves(variables)
-    updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}
-    fixed = [t for t in targets if t not in updates]
-    rate = tnp.asarray(step.rate, dtype=tnp.float64)
-    inputs = [*batch.arrays, *fixed]
-    return Graph(inputs, (step.value, rate), updates, "training", unused="ignore")
 
 
 def one_number(value: Any, what: str) -> Array:
@@ -120,8 +132,57 @@ def one_number(value: Any, what: str) -> Array:
     return array
 
 
+class StepMaker(Protocol):
+    """Steps of training, wherever they are made."""
+
+    @property
+    def shared_state(self) -> TrainingState:
+        """The values, in the engine's memory, of the newest `refresh`."""
+        ...
+
+    @property
+    def program(self) -> Program | None:
+        """The compiled step for a batch of full size."""
+        ...
+
+    @property
+    def workers(self) -> list[tuple[int, int]]:
+        """From which step on there were how many workers; empty without a cluster."""
+        ...
+
+    def steps_at_once(self, most: float) -> int:
+        """The number of steps that are best made in one call, `most` or fewer."""
+        ...
+
+    def advance(
+        self, batches: Sequence[Batch], number: int, check: Callable[[], None]
+    ) -> list[tuple[float, float]]:
+        """Loss and rate of steps from `number` on, one for each batch.
+
+        `check` may raise where nothing can be done but wait.
+        """
+        ...
+
+    @property
+    def copy_is_due(self) -> bool:
+        """Whether `shared_state` should be refreshed though nobody asks for it."""
+        ...
+
+    def refresh(self) -> None:
+        """Let `shared_state` have the values of now."""
+        ...
+
+    def return_to_copy(self, step: int) -> None:
+        """Go on from the values of `shared_state`, those before a step."""
+        ...
+
+    def close(self) -> None:
+        """Make no more steps."""
+        ...
+
+
 class Stepper:
-    """Steps of training: each sees a batch and changes the training state."""
+    """Steps of training in this process."""
 
     def __init__(
         self,
@@ -135,18 +196,32 @@ class Stepper:
         self.shared_state = in_memory_of(engine, initial_state(model, optimiser))
         """The values in the engine's memory, where all programs find them."""
         variables = self.shared_state.variables()
-        self.programs = Programs(
+        self.workers = list[tuple[int, int]]()
+        self.copy_is_due = False
+        self._programs = Programs(
             lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
             self.shared_state.by_name(),
             options,
         )
 
     @property
-    def training_state(self) -> TrainingState:
-        """The values of now, in the host's memory: copies where they lie on a device."""
-        return cast("TrainingState", map_leaves(np.asarray, self.shared_state))
+    def program(self) -> Program | None:
+        return self._programs.first
 
-    def step(self, batch: Batch, number: int) -> tuple[float, float]:
-        """The loss before step `number` and its rate, after all updates."""
-        loss, rate = self.programs.run(batch, number)
-        return float(loss), float(rate)
+    def steps_at_once(self, most: float) -> int:
+        return 1
+
+    def advance(
+        self, batches: Sequence[Batch], number: int, check: Callable[[], None]
+    ) -> list[tuple[float, float]]:
+        runs = [self._programs.run(batch, step) for step, batch in enumerate(batches, number)]
+        return [(float(loss), float(rate)) for loss, rate in runs]
+
+    def refresh(self) -> None:
+        """Nothing: steps change `shared_state` itself."""
+
+    def return_to_copy(self, step: int) -> None:
+        """Nothing: no values are lost."""
+
+    def close(self) -> None:
+        """Nothing: programs go with the last reference."""
