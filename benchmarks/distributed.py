@@ -1,12 +1,6 @@
 """What a cluster costs and brings: two worker processes of Dask on this machine, one thread each.
 
-    python benchmarks/distributed.py [sweep blocks ...] [--runs 1000]
-        )
-
-
-# ------------------------------------------------------------------------- training
-
-    python benchmarks/distributed.py [sweep training ...] [--runs 1000]
+    python benchmarks/distributed.py [sweep blocks training ...] [--runs 1000]
 
 sweep: runs of about 100 ms by `program.sweep(..., client=client)`, beside two plain processes that do
 half of them each with a program of their own: what is between the two is the price of handing work
@@ -16,6 +10,7 @@ blocks: jitted functions over dask arrays beside the same functions of `dask.arr
 with all arrays in the workers' memory, and the most memory that the workers take beside what they had
 while arrays are made, used and dropped block by block.  Goals: at most 0.5 of the time on fused
 chains, and never more memory.
+
 training: steps of `nn.train(..., client=client)` beside `nn.train` in one process with two threads, on
 the same two processors.  Nothing can be won so: what is measured is the price of working apart, which
 is that of a step on a machine of its own, less the network.
@@ -173,6 +168,11 @@ def blocks(client: Any, rows: int, rounds: int = 3) -> None:
         print(
             f"  {name:18} {1e3 * seconds[0]:9.0f} ms {1e3 * seconds[1]:8.0f} ms {ratio:7.2f}  |"
             f" {memory[0] / 1e6:8.1f} MB {memory[1] / 1e6:7.1f} MB"
+        )
+
+
+# ------------------------------------------------------------------------- training
+
 MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], int]] = {
     "two layers of 256": (
         lambda: nn.Sequential(nn.Linear(784, 256, activation="relu"), nn.Linear(256, 10)),
