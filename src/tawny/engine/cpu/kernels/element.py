@@ -38,6 +38,8 @@ class Element(NamedTuple):
     together: int = 1
     """How many numbers an element is, whose products with as many others are added to one sum: four
     bytes, or two of bfloat16."""
+    subtracts: bool = False
+    """Whether products of real numbers are subtracted from sums."""
 
     @property
     def memory_type(self) -> Type:
@@ -135,7 +137,7 @@ class Element(NamedTuple):
         if self.together == 2:
             return add_half_products(f, c, a, b)
         if self.computed.floating:
-            return f.intrinsic("fmuladd", a.type, a, b, c)
+            return f.intrinsic("fmuladd", a.type, -a if self.subtracts else a, b, c)
         return a * b + c
 
     def zero(self, f: Function) -> Value:

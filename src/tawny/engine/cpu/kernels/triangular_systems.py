@@ -38,7 +38,10 @@ def triangular_kernel(
     if n == 0 or columns == 0:
         return None
     by_rows, by_columns = triangle.strides[-1] == item, triangle.strides[-2] == item
-    form = "columns" if columns > 1 else "dot" if by_rows else "add" if by_columns else "walk"
+    dense = matrices.arrays[2].strides[-2] == item
+    form = "dot" if by_rows else "add" if by_columns else "walk"
+    if columns > 1 or not dense:
+        form = "columns"
     library = _triangular(triangle.dtype, len(matrices.stack), form, lower, unit)
     work = math.prod(matrices.stack) * n * n * columns
     units = math.prod(matrices.stack) * columns

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawny.dtype import kind_of
-from tawny.engine.cpu.kernel_table import Kernel, native
+from tawny.engine.cpu.factors.triangles import blocked_factor, blocked_solution
+from tawny.engine.cpu.kernel_table import Kernel, native, native_on_threads
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.kernels.linear_systems import cholesky_kernel, elimination_kernel
 from tawny.engine.cpu.kernels.matrix_stacks import MatrixStack
@@ -46,19 +47,25 @@ def slogdet(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     return _fallible(_matrices(operands, results), lambda m: elimination_kernel("slogdet", m, 0))
 
 
-@native(Cholesky)
-def cholesky(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """Triangular factors, row by row."""
-    assert isinstance(node.op, Cholesky)
-    upper = node.op.upper
-    return _fallible(_matrices(operands, results), lambda m: cholesky_kernel(m, upper=upper))
-
-
-@native(SolveTriangular)
-def solve_triangular(
-    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+@native_on_threads(Cholesky)
+def cholesky(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
-    """By substitution; a transposed triangle is read by columns."""
+    """Triangular factors, row by row; of large matrices by blocks."""
+    assert isinstance(node.op, Cholesky)
+    upper, matrices = node.op.upper, _matrices(operands, results)
+    found = _fallible(matrices, lambda m: cholesky_kernel(m, upper=upper))
+    if found is None and _has_blocks(matrices):
+        code, after = blocked_factor(_memories(matrices), threads, upper=upper)
+        return Kernel(*code, after=after, fallible=True)
+    return found
+
+
+@native_on_threads(SolveTriangular)
+def solve_triangular(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """By substitution, of many columns by blocks; a transposed triangle is read by columns."""
     op = node.op
     assert isinstance(op, SolveTriangular)
     a, b = operands
@@ -67,6 +74,10 @@ def solve_triangular(
         a = a.with_strides((*stack, column, row))
     matrices, columns = _systems((a, b), results[0])
     lower = op.lower != bool(op.transposed)
+    if not op.unit and _has_blocks(matrices):
+        found = blocked_solution(_memories(matrices), threads, lower=lower)
+        if found is not None:
+            return Kernel(*found.kernel, after=found.after, fallible=True)
     return _fallible(matrices, lambda m: triangular_kernel(m, columns, lower=lower, unit=op.unit))
 
 
@@ -78,6 +89,18 @@ def _fallible(
         return None
     found = make(matrices)
     return None if found is None else Kernel(*found, fallible=True)
+
+
+def _has_blocks(matrices: MatrixStack) -> bool:
+    """Whether there are products of blocks of the matrices."""
+    return bool(matrices.arrays) and all(
+        array.dtype.char in "fd" and all(array.shape) for array in matrices.arrays
+    )
+
+
+def _memories(matrices: MatrixStack) -> list[Memory]:
+    """The arrays of a stack."""
+    return [Memory(a.shape, a.strides, a.dtype) for a in matrices.arrays]
 
 
 def _systems(operands: Sequence[Memory], result: Memory) -> tuple[MatrixStack, int]:
