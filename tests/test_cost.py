@@ -11,9 +11,10 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import Array, wrap
-from tawny.node import Node, make, toposort
+from tawny.node import Node, make, make_parts, toposort
 from tawny.op import CLASSES, NO_COST, Op
 from tawny.ops.convolution import ConvolutionInputGradient, ConvolutionKernelGradient
+from tawny.ops.factors import Eliminate, SolveFactored
 from tawny.ops.loops import FEW_STEPS
 
 IMAGE, KERNEL = np.ones((2, 6, 3)), np.ones((3, 3, 4))
@@ -22,6 +23,12 @@ IMAGE, KERNEL = np.ones((2, 6, 3)), np.ones((3, 3, 4))
 def transposed(x: Array) -> Array:
     op = ConvolutionInputGradient((1,), ((0, 0),), (1,), 1, (6,))
     return wrap(make(op, (tnp.asarray(KERNEL).node, x.node)))
+
+
+def factored(x: Array) -> Array:
+    factors, exchanges = make_parts(Eliminate(), (x.node,))
+    right = tnp.asarray(np.ones((6, 7)))
+    return wrap(make(SolveFactored(False), (factors, exchanges, right.node)))
 
 
 def kernel_gradient(x: Array) -> Array:
@@ -45,6 +52,8 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Array], Any], int]] = {
     "upsampling_gradient": ((2, 3, 1), tw.grad(lambda x: tnp.sum(tnp.upsampling1d(x, 2) ** 2)), 12),
     "inv": ((5, 4, 4), tnp.linalg.inv, 2 * 5 * 4**3),
     "solve": ((4, 4), lambda x: tnp.linalg.solve(x, np.ones((4, 7))), 2 * 4**3 + 2 * 16 * 7),
+    "eliminate": ((6, 6), factored, 2 * 6**3 // 3),
+    "solve_factored": ((6, 6), factored, 2 * 6 * 6 * 7),
     "fft": ((3, 8), tnp.fft.fft, 5 * 24 * 3),
     "sort": ((3, 8), tnp.sort, 24 * 4),
     "argsort": ((3, 8), tnp.argsort, 24 * 4),

@@ -200,12 +200,11 @@ def test_determinants_of_singular_and_of_very_large_or_small_matrices() -> None:
         np.testing.assert_allclose(logarithm, expected.logabsdet, rtol=1e-12)
 
 
-def test_complex_and_large_matrices_are_lapacks() -> None:
-    rng = np.random.default_rng(0)
-    for x in (matrices(rng, (), 100, "float64"), matrices(rng, (), 4, "float64") * (1 + 1j)):
-        program, (found,) = run(tnp.linalg.inv, x)
-        assert by_numpy(program)
-        np.testing.assert_allclose(found, np.linalg.inv(x))
+def test_complex_matrices_are_lapacks() -> None:
+    x = matrices(np.random.default_rng(0), (), 4, "float64") * (1 + 1j)
+    program, (found,) = run(tnp.linalg.inv, x)
+    assert by_numpy(program)
+    np.testing.assert_allclose(found, np.linalg.inv(x))
 
 
 @pytest.mark.parametrize("name", ONE)

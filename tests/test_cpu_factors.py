@@ -11,6 +11,9 @@ import scipy.linalg
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny.array import wrap
+from tawny.node import make, make_parts
+from tawny.ops.factors import Eliminate, SolveFactored
 
 SIZES = [65, 97, 130, 200]
 MULTIPLE = 4
@@ -133,3 +136,119 @@ def test_the_user_hears_where_a_large_matrix_has_no_factor(engine: str) -> None:
     )
     with pytest.raises(np.linalg.LinAlgError, match=r"test_cpu_factors\.py:\d+"):
         solved(triangle, right)
+
+
+# ---------------------------------------------------------------------- elimination
+
+
+def general(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float64") -> Any:
+    """Matrices whose rows must be exchanged."""
+    return rng.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_systems_and_inverses_are_as_accurate_as_lapack(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    for n in SIZES:
+        a, b = general(rng, (n, n), dtype), general(rng, (n, 7), dtype)
+        for f, theirs, values, whole in (
+            (tnp.linalg.solve, np.linalg.solve(a, b), (a, b), b),
+            (tnp.linalg.solve, np.linalg.solve(a, b[:, 0]), (a, b[:, 0].copy()), b[:, 0]),
+            (tnp.linalg.inv, np.linalg.inv(a), (a,), np.eye(n)),
+        ):
+            ours = run(f, *values)
+            assert ours.dtype == dtype
+            errors = [residual((a, x), whole) for x in (ours, theirs)]
+            assert errors[0] <= MULTIPLE * errors[1]
+
+
+def test_determinants_by_factors() -> None:
+    rng = np.random.default_rng(7)
+    for n in SIZES:
+        a = general(rng, (n, n)) / n**0.5
+        expected = np.linalg.slogdet(a)
+        sign = run(lambda x: tnp.linalg.slogdet(x)[0], a)
+        size = run(lambda x: tnp.linalg.slogdet(x)[1], a)
+        assert sign == expected.sign
+        np.testing.assert_allclose(size, expected.logabsdet, rtol=1e-12)
+        np.testing.assert_allclose(run(tnp.linalg.det, a), np.linalg.det(a), rtol=1e-10)
+    zero = np.zeros((80, 80))
+    assert run(tnp.linalg.det, zero) == 0
+    assert run(lambda x: tnp.linalg.slogdet(x)[1], zero) == -np.inf
+
+
+def steps_of(program: tw.Program) -> list[str]:
+    return [step.array.node.name for step in program.plan.steps]
+
+
+def test_one_elimination_serves_what_reads_one_matrix() -> None:
+    rng = np.random.default_rng(8)
+    a, b = general(rng, (90, 90)), general(rng, (90, 3))
+
+    def loss(x: Any, y: Any) -> Any:
+        solved = tnp.linalg.solve(x, y)
+        return tnp.sum(solved * solved) + tnp.linalg.slogdet(x)[1]
+
+    x, y = tw.var("x", shape=(90, 90)), tw.var("y", shape=(90, 3))
+    value = loss(x, y)
+    outputs = [value, *tw.gradients(value, [x, y])]
+    shared = tw.Graph([x, y], outputs).compile()
+    assert steps_of(shared).count("eliminate") == 1
+    plain = tw.Graph([x, y], outputs).compile("reference")
+    assert "eliminate" not in steps_of(plain)
+    for ours, theirs in zip(shared(a, b), plain(a, b), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
+
+
+def test_stacks_of_systems_by_factors() -> None:
+    rng = np.random.default_rng(9)
+    a, b = general(rng, (2, 3, 70, 70)), general(rng, (2, 3, 70, 4))
+    np.testing.assert_allclose(run(tnp.linalg.solve, a, b), np.linalg.solve(a, b), atol=1e-10)
+    turned = run(lambda x, y: tnp.linalg.solve(tnp.matrix_transpose(x), y), a, b)
+    np.testing.assert_allclose(turned, np.linalg.solve(np.swapaxes(a, -1, -2), b), atol=1e-10)
+    np.testing.assert_allclose(run(tnp.linalg.inv, a), np.linalg.inv(a), atol=1e-10)
+
+
+def test_bits_of_elimination_do_not_depend_on_threads() -> None:
+    rng = np.random.default_rng(10)
+    a = general(rng, (210, 210))
+    one = run(tnp.linalg.inv, a, threads=1)
+    for threads in (2, 3):
+        np.testing.assert_array_equal(one, run(tnp.linalg.inv, a, threads=threads))
+
+
+def test_the_user_hears_of_large_singular_matrices(engine: str) -> None:
+    a, b = general(np.random.default_rng(11), (100, 100)), np.ones((100, 2))
+    a[:, 60] = 0
+    for f, values in ((tnp.linalg.inv, (a,)), (tnp.linalg.solve, (a, b))):
+        program = program_of(f, *values, engine=engine)
+        with pytest.raises(np.linalg.LinAlgError, match=r"test_cpu_factors\.py:\d+"):
+            program(*values)
+
+
+def test_kernels_of_factors_agree_with_numpys() -> None:
+    rng = np.random.default_rng(12)
+    a, b = general(rng, (40, 40)), general(rng, (40, 5))
+    x, y = tw.var("x", shape=a.shape), tw.var("y", shape=b.shape)
+    factors, exchanges = make_parts(Eliminate(), (x.node,))
+    for turned in (False, True):
+        solved = wrap(make(SolveFactored(turned), (factors, exchanges, y.node)))
+        outputs = [wrap(factors), wrap(exchanges), solved]
+        ours, theirs = (tw.Graph([x, y], outputs).compile(e)(a, b) for e in ("cpu", "reference"))
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("op", "types"),
+    [
+        (Eliminate(), [((3, 3), "float32")]),
+        (Eliminate(), [((3, 4), "float64")]),
+        (SolveFactored(False), [((3, 3), "float64"), ((2,), "int64"), ((3, 1), "float64")]),
+        (SolveFactored(False), [((3, 3), "float64"), ((3,), "float64"), ((3, 1), "float64")]),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(op: Any, types: Any) -> None:
+    given = tuple([tw.var(None, shape=shape, dtype=dtype).node for shape, dtype in types])
+    with pytest.raises((TypeError, ValueError, np.linalg.LinAlgError), match="operand"):
+        make(op, given)

@@ -236,6 +236,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def shares_factors(self) -> bool:
+        """Whether elimination is an op of its own, whose factors solutions and inverses share."""
+        ...
+
+    @property
     def min_group_size(self) -> int:
         """The fewest elements for which a group without a reduction is worth a kernel."""
         ...

@@ -48,6 +48,7 @@ from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
 from tawny.rewrite.rounded_factors import round_factors
+from tawny.rewrite.systems import SHARED_FACTORS, WIDE_FACTOR, share_factors
 from tawny.shape import size
 
 COSTLY_SLOWDOWN: Final = 1.5
@@ -60,6 +61,8 @@ RULES: Final = (
     *rules_of(PASSES),
     BYTE_PRODUCT,
     HALF_PRODUCT,
+    SHARED_FACTORS,
+    WIDE_FACTOR,
     COMPONENTS,
     REPEATS,
     PRODUCT_GROUP,
@@ -228,6 +231,9 @@ def fuse(state: CompileState) -> None:
         if request.engine.multiplies_bytes:
             in_bodies = bodies_pass("multiply_bytes_in_bodies", multiply_bytes)
             passes = (multiply_bytes, in_bodies, multiply_bytes_in_loops, *passes)
+        if request.engine.shares_factors:
+            shared = bodies_pass("share_factors_in_bodies", share_factors)
+            passes = (share_factors, shared, *passes)
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])

@@ -135,6 +135,11 @@ class CpuEngine:
         return self
 
     @property
+    def shares_factors(self) -> bool:
+        """Wherever kernels are compiled, so that plans are the same on all processors."""
+        return _compiles()
+
+    @property
     def min_group_size(self) -> int:
         """Elements of what is not tiny."""
         return TINY

@@ -34,6 +34,7 @@ class GpuEngine:
     min_group_size = 0
     multiplies_bytes = False
     multiplies_halves = False
+    shares_factors = False
     machine = GPU
     precisions: Collection[str] = ("bfloat16",)
     rounds_factors = False

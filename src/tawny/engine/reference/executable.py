@@ -145,6 +145,7 @@ class ReferenceEngine:
     min_group_size = 0
     multiplies_bytes = False
     multiplies_halves = False
+    shares_factors = False
     machine = PROCESSOR
     precisions: Collection[str] = ("bfloat16",)
     rounds_factors = False

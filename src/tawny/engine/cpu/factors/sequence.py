@@ -15,7 +15,7 @@ from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.engine.llvm.runtime.library import Address, lazy_library
 
 
-class Place(NamedTuple):
+class RowAddress(NamedTuple):
     """An address: bytes past that in a cell of the row."""
 
     cell: int
@@ -26,7 +26,7 @@ class KernelCall(NamedTuple):
     """A kernel and the addresses that its row begins with, but for its scratch memory."""
 
     code: CompiledKernel
-    places: tuple[Place, ...]
+    places: tuple[RowAddress, ...]
     fallible: bool = False
     """Whether its last parameter says of failure."""
     waits: bool = True
@@ -41,13 +41,13 @@ _FEWEST: Final = 8
 def sequence_kernel(calls: Sequence[KernelCall], addresses: int, room: int = 0) -> KernelSequence:
     """The kernel of some calls; its row begins with `addresses` addresses and scratch memory.
 
-    The first `room` bytes of that belong to what the calls keep there: `Place(addresses, offset)`.
-    The last parameter is set where a call failed.
+    The first `room` bytes of that belong to what the calls keep there, from
+    `RowAddress(addresses)` on.  The last parameter is set where a call failed.
     """
     first = _whole_lines(room)
     phases = _phases(calls)
     scratch = max([64, *[first + _scratch(phase) for phase in phases]])
-    records = [_record(phase, Place(addresses, first)) for phase in phases]
+    records = [_record(phase, RowAddress(addresses, first)) for phase in phases]
     longest = max(len(c.places) + 1 + len(c.code.parameters) for c in calls)
     at = 2 + len(records)
     starts: list[SupportsIndex] = []
@@ -90,7 +90,7 @@ def _symbol(phase: int) -> str:
     return f"phase{phase}"
 
 
-def _record(phase: Sequence[KernelCall], scratch: Place) -> list[SupportsIndex]:
+def _record(phase: Sequence[KernelCall], scratch: RowAddress) -> list[SupportsIndex]:
     """The cells of a phase: how many calls, then each of them."""
     cells: list[SupportsIndex] = [len(phase)]
     for code, places, fallible, _ in phase:
@@ -126,7 +126,7 @@ def _write_phase(f: Function, addresses: int) -> None:
         (head,) = call.carried
         _, shared, fallible, places, length = (f.cell(head, i) for i in range(len(_CALL)))
         moves = f.element(head, len(_CALL), I64)
-        given = f.element(moves, places * len(Place._fields), I64)
+        given = f.element(moves, places * len(RowAddress._fields), I64)
         alone = shared.equals(0)
         with f.when(~alone | worker.equals(0)):
             _write_row(f, row, moves, places, cells)
@@ -145,6 +145,6 @@ def _write_phase(f: Function, addresses: int) -> None:
 def _write_row(f: Function, row: Value, moves: Value, places: Value, cells: Value) -> None:
     """The addresses of a call's row."""
     with f.loop(0, places) as loop:
-        move = f.element(moves, loop.index * len(Place._fields), I64)
+        move = f.element(moves, loop.index * len(RowAddress._fields), I64)
         base = f.load(I64, f.element(row, f.cell(move, 0), I64), 8)
         f.store(base + f.cell(move, 1), f.element(cells, loop.index, I64), 8)

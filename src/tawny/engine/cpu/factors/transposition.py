@@ -7,7 +7,6 @@ from typing import Final
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.matrix_stacks import SHARED_PRODUCTS, SYMBOL, MatrixStack, StackWriter
-from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.numbers import storage_type

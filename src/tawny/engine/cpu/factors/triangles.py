@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.engine.cpu.factors.blocks import BASE, Block, BlockProgram
+from tawny.engine.cpu.factors.blocks import BASE, BlockProgram, MatrixBlock
 from tawny.engine.cpu.factors.sequence import KernelCall, sequence_kernel
 from tawny.engine.cpu.factors.transposition import triangle_kernel
 from tawny.engine.cpu.kernels.kernel import KernelSequence
@@ -23,7 +23,7 @@ def blocked_solution(
 
     The arrays are triangles, right-hand sides and results, all of one stack.
     """
-    triangle, right, result = (Block(n, 0, memory) for n, memory in enumerate(arrays))
+    triangle, right, result = (MatrixBlock(n, 0, memory) for n, memory in enumerate(arrays))
     if triangle.rows <= 2 * BASE or result.columns < FEWEST_COLUMNS:
         return None
     program = BlockProgram(result.memory.dtype, workers)
@@ -36,10 +36,10 @@ def blocked_factor(arrays: Sequence[Memory], workers: int, *, upper: bool) -> Ke
 
     The lower factor is computed as its transpose, and moved to where it belongs.
     """
-    source, result = (Block(n, 0, memory) for n, memory in enumerate(arrays))
+    source, result = (MatrixBlock(n, 0, memory) for n, memory in enumerate(arrays))
     program = BlockProgram(result.memory.dtype, workers)
     if not upper:
-        source = source.transposed
+        source = source.transpose
     if not source.by_rows:
         program.copy(source, result)
         source = result

@@ -50,7 +50,8 @@ class MatrixStack(NamedTuple):
 class StackWriter:
     """Writes a kernel that walks over a stack of matrices: its row, and elements of matrices."""
 
-    def __init__(self, f: Function, dtypes: Sequence[DType], axes: int) -> None:
+    def __init__(self, f: Function, dtypes: Sequence[DType], axes: int, sizes: int = 2) -> None:
+        """`sizes` is how many sizes the parameters tell: rows and columns, and any others."""
         self.f, self.dtypes = f, dtypes
         row, count = f.arguments[0], len(dtypes)
         self._bases = [f.cell(row, a, PTR) for a in range(count)]
@@ -60,8 +61,8 @@ class StackWriter:
             for axis in range(axes)
         ]
         place += axes * (count + 1)
-        self.n, self.columns = f.cell(row, place), f.cell(row, place + 1)
-        place += 2
+        self.n, self.columns, *self.others = (f.cell(row, place + i) for i in range(sizes))
+        place += sizes
         self.strides = [
             (f.cell(row, place + 2 * a), f.cell(row, place + 2 * a + 1)) for a in range(count)
         ]

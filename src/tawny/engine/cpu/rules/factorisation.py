@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tawny.dtype import kind_of
+from tawny.dtype import FLOAT64, kind_of
+from tawny.engine.cpu.factors.elimination import elimination_factors, factored_solution
 from tawny.engine.cpu.factors.triangles import blocked_factor, blocked_solution
 from tawny.engine.cpu.kernel_table import Kernel, native, native_on_threads
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
@@ -14,6 +15,7 @@ from tawny.engine.cpu.kernels.triangular_systems import triangular_kernel
 from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.factorisation import Cholesky
+from tawny.ops.factors import Eliminate, SolveFactored
 from tawny.ops.systems import Det, Inv, Slogdet, Solve, SolveTriangular
 
 
@@ -55,7 +57,7 @@ def cholesky(
     assert isinstance(node.op, Cholesky)
     upper, matrices = node.op.upper, _matrices(operands, results)
     found = _fallible(matrices, lambda m: cholesky_kernel(m, upper=upper))
-    if found is None and _has_blocks(matrices):
+    if found is None and _has_blocks(matrices) and results[0].dtype == FLOAT64:
         code, after = blocked_factor(_memories(matrices), threads, upper=upper)
         return Kernel(*code, after=after, fallible=True)
     return found
@@ -79,6 +81,35 @@ def solve_triangular(
         if found is not None:
             return Kernel(*found.kernel, after=found.after, fallible=True)
     return _fallible(matrices, lambda m: triangular_kernel(m, columns, lower=lower, unit=op.unit))
+
+
+@native_on_threads(Eliminate)
+def eliminate(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """By blocks."""
+    del node
+    factors, exchanges = results
+    matrices = _matrices(operands, (factors, _column(exchanges)))
+    if not all(operands[0].shape):
+        return None
+    code, after = elimination_factors(_memories(matrices), threads)
+    return Kernel(*code, after=after)
+
+
+@native_on_threads(SolveFactored)
+def solve_factored(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """By the triangles, in blocks."""
+    assert isinstance(node.op, SolveFactored)
+    factors, exchanges, right = operands
+    if not all(results[0].shape):
+        return None
+    matrices = _matrices((factors, _column(exchanges), right), results)
+    transposed = node.op.transposed
+    code, after = factored_solution(_memories(matrices), threads, transposed=transposed)
+    return Kernel(*code, after=after, fallible=True)
 
 
 def _fallible(
