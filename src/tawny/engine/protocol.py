@@ -241,6 +241,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def sorts_partly(self) -> bool:
+        """Whether the first elements of a sort are worth an op of their own."""
+        ...
+
+    @property
     def min_group_size(self) -> int:
         """The fewest elements for which a group without a reduction is worth a kernel."""
         ...

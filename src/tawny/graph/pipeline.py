@@ -48,6 +48,7 @@ from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
 from tawny.rewrite.rounded_factors import round_factors
+from tawny.rewrite.sorting import PARTIAL_SORT, sort_partly
 from tawny.rewrite.systems import SHARED_FACTORS, WIDE_FACTOR, share_factors
 from tawny.shape import size
 
@@ -63,6 +64,7 @@ RULES: Final = (
     HALF_PRODUCT,
     SHARED_FACTORS,
     WIDE_FACTOR,
+    PARTIAL_SORT,
     COMPONENTS,
     REPEATS,
     PRODUCT_GROUP,
@@ -234,6 +236,8 @@ def fuse(state: CompileState) -> None:
         if request.engine.shares_factors:
             shared = bodies_pass("share_factors_in_bodies", share_factors)
             passes = (share_factors, shared, *passes)
+        if request.engine.sorts_partly:
+            passes = (sort_partly, bodies_pass("sort_partly_in_bodies", sort_partly), *passes)
         made = request.optimise(own.with_outputs((*own.outputs, *between)), passes)
         state.flow, state.rewrites = made.flow, state.rewrites.followed_by(made.rewrites)
     plain = state.flow.with_outputs(state.flow.outputs[: len(own.outputs)])

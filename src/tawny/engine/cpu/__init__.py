@@ -140,6 +140,11 @@ class CpuEngine:
         return _compiles()
 
     @property
+    def sorts_partly(self) -> bool:
+        """Wherever kernels are compiled, so that plans are the same on all processors."""
+        return _compiles()
+
+    @property
     def min_group_size(self) -> int:
         """Elements of what is not tiny."""
         return TINY

@@ -35,6 +35,7 @@ class GpuEngine:
     multiplies_bytes = False
     multiplies_halves = False
     shares_factors = False
+    sorts_partly = False
     machine = GPU
     precisions: Collection[str] = ("bfloat16",)
     rounds_factors = False

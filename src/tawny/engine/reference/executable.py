@@ -146,6 +146,7 @@ class ReferenceEngine:
     multiplies_bytes = False
     multiplies_halves = False
     shares_factors = False
+    sorts_partly = False
     machine = PROCESSOR
     precisions: Collection[str] = ("bfloat16",)
     rounds_factors = False

@@ -8,6 +8,7 @@ import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.indexing import ArgSort
+from tawny.ops.partial_sorting import FirstElements, PartialArgSort, PartialSort
 from tawny.ops.sorting import BinCount, Digitize, IsIn, SearchSorted, Sort
 
 
@@ -25,6 +26,22 @@ def argsort(op: ArgSort, x: Value) -> Any:
         return np.argsort(x, axis=op.axis, kind="stable")
     order = np.argsort(np.flip(x, axis=op.axis), axis=op.axis, kind="stable")
     return x.shape[op.axis] - 1 - np.flip(order, axis=op.axis)
+
+
+@kernel(PartialSort)
+def partial_sort(op: PartialSort, x: Value) -> Value:
+    """The beginning of NumPy's."""
+    return _first(np.sort(x, axis=op.axis, kind="stable"), op)
+
+
+@kernel(PartialArgSort)
+def partial_argsort(op: PartialArgSort, x: Value) -> Value:
+    """The beginning of the whole order."""
+    return _first(argsort(ArgSort(op.axis, op.descending), x), op)
+
+
+def _first(x: Value, op: FirstElements) -> Value:
+    return np.ascontiguousarray(np.take(x, range(op.count), axis=op.axis))
 
 
 @kernel(SearchSorted)

@@ -8,6 +8,7 @@ from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.indexing import GatherSpec, gather_kernel
 from tawny.engine.cpu.kernels.scatter import PUT, ScatterSpec, scatter_kernel
 from tawny.engine.cpu.kernels.sorting.membership import membership_kernel
+from tawny.engine.cpu.kernels.sorting.partial_sort import partial_sort_kernel
 from tawny.engine.cpu.kernels.sorting.radix_sort import radix_sort_kernel
 from tawny.engine.cpu.kernels.sorting.rank_sort import rank_sort_kernel
 from tawny.engine.cpu.kernels.sorting.searching import SEARCH, search_kernel
@@ -16,6 +17,7 @@ from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
 from tawny.ops.indexing import COMBINE, ArgSort, Gather, Scatter, gather_shape
+from tawny.ops.partial_sorting import PartialArgSort, PartialSort
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.sorting import Digitize, IsIn, SearchSorted, Sort
 from tawny.shape import Shape, broadcast, broadcast_strides
@@ -97,6 +99,18 @@ def sort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
 def argsort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The places of elements in order."""
     return _sorted(node, operands, results, places=True)
+
+
+@native(PartialSort, PartialArgSort)
+def partial_sort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """The first elements in order, or their places, by one look at each element."""
+    op = node.op
+    assert isinstance(op, (PartialSort, PartialArgSort))
+    places = isinstance(op, PartialArgSort)
+    descending = isinstance(op, PartialArgSort) and op.descending
+    return Kernel(
+        *partial_sort_kernel(operands[0], results[0], op.axis, places=places, descending=descending)
+    )
 
 
 @native(SearchSorted)
