@@ -20,7 +20,7 @@ SHORT: Final = 256
 """Axes up to this length are sorted whole."""
 
 PART: Final = 4
-"""At most one element of so many is worth the search for it."""
+"""Up to one of so many elements, a search is faster than a sort."""
 
 
 def _run(flow: Flow, context: Context) -> Flow:
