@@ -20,7 +20,7 @@ SHORT: Final = 256
 """Axes up to this length are sorted whole."""
 
 PART: Final = 4
-"""Up to one of so many elements, a search is faster than a sort."""
+"""A search for at most one element in four is faster than a sort."""
 
 
 def _run(flow: Flow, context: Context) -> Flow:

@@ -1,4 +1,4 @@
-"""The first elements of sorted rows, found among those that come before the best so far.
+"""The first elements of sorted rows, found among those before the last of the best.
 
 A row is read once.  An element that comes before the last of the best so far is put into a buffer;
 when that is full, it is sorted, and the best are kept.  Few elements get there: what comes later
