@@ -11,11 +11,15 @@ from tawny.engine.cpu.kernels.copies import ELEMENTS, Axis, walk
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import RowCells, worker_share
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Type, Value
+from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.shape import size
 
 SHARED_BYTES: Final = 1 << 17
 """Bytes of a result from which threads share the work; see `workshare`."""
+
+SHORT_ROW: Final = 64
+"""Bytes of the longest runs that are moved by as many instructions as they need, without a loop."""
 
 Loop = tuple[int, ...]
 """An axis of the result: its size, its stride, and those of what is read along it."""
@@ -50,7 +54,9 @@ def gather_kernel(spec: GatherSpec, result: ArrayLayout) -> CompiledKernel:
     middle = merge_axes(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
     kinds = tuple([m.dtype for m in spec.indices])
-    library = _library(len(spec.pieces), kinds, len(before), len(middle), len(after), itemsize)
+    exists = all(source.shape[a] for a in spec.axes)
+    row = _short_row(after, itemsize) if exists and (before or middle) else 0
+    library = _library(len(spec.pieces), kinds, len(before), len(middle), len(after), itemsize, row)
     sizes = [(sum([p.shape[a] for p in spec.pieces]), source.strides[a]) for a in spec.axes]
     loops = [*before, *middle, *after, *sizes, *_starts(spec.pieces)]
     parameters = [n for loop in loops for n in loop]
@@ -64,6 +70,14 @@ def _unindexed_loops(spec: GatherSpec, axes: Sequence[int], steps: Sequence[int]
     return merge_axes(
         (shape[a], step, *[s[a] for s in strides]) for a, step in zip(axes, steps, strict=True)
     )
+
+
+def _short_row(after: Sequence[Loop], itemsize: int) -> int:
+    """Bytes of what an index names, where that is one short run; else 0."""
+    if len(after) != 1 or any(stride != itemsize for stride in after[0][1:]):
+        return 0
+    nbytes = after[0][0] * itemsize
+    return nbytes if nbytes <= SHORT_ROW else 0
 
 
 def _starts(pieces: Sequence[ArrayLayout]) -> Iterator[Loop]:
@@ -101,6 +115,8 @@ class _GatherVariant(NamedTuple):
     middle: int
     after: int
     itemsize: int
+    row: int
+    """Bytes of what an index names, if it is one short run; else 0."""
 
 
 @lazy_library
@@ -128,52 +144,77 @@ class _GatherWriter:
         self.status = f.element(row, cells.place, I64)
 
     def write(self) -> None:
-        """The outermost loop is shared."""
-        self._walk_before(0, self.result, self.pieces[0])
+        """The outermost loop is shared; an index that is outside is noted."""
+        f = self.f
+        outside = self._walk_before(0, self.result, self.pieces[0], f.constant(I1, 0))
+        with f.when(outside):
+            f.store(f.constant(I64, 1), self.status, 8)
 
     def _range(self, first: bool, count: Value) -> tuple[Value, Value]:
         f = self.f
         return worker_share(count, *f.arguments[1:]) if first else (f.constant(I64, 0), count)
 
-    def _walk_before(self, level: int, target: Value, source: Value) -> None:
+    def _walk_before(self, level: int, target: Value, source: Value, outside: Value) -> Value:
         """Loops over kept axes, then those over the index arrays."""
         f = self.f
         if level == len(self.before):
-            self._walk_indices(0, target, source, self.indices)
-            return
+            return self._walk_indices(0, target, source, self.indices, outside)
         count, step, stride = self.before[level]
         begin, end = self._range(level == 0, count)
-        with f.loop(begin, end) as loop:
+        with f.loop(begin, end, carried=[outside]) as loop:
             place = f.offset(target, loop.index * step)
-            self._walk_before(level + 1, place, f.offset(source, loop.index * stride))
+            there = f.offset(source, loop.index * stride)
+            loop.carry(self._walk_before(level + 1, place, there, loop.carried[0]))
+        return loop.carried[0]
 
     def _walk_indices(
-        self, level: int, target: Value, source: Value, indices: Sequence[Value]
-    ) -> None:
+        self, level: int, target: Value, source: Value, indices: Sequence[Value], outside: Value
+    ) -> Value:
         f = self.f
         if level == len(self.middle):
-            self._pick(target, source, indices)
-            return
+            return outside | self._pick(target, source, indices)
         count, step, *strides = self.middle[level]
         begin, end = self._range(level == 0 and not self.before, count)
-        with f.loop(begin, end) as loop:
+        with f.loop(begin, end, carried=[outside]) as loop:
             moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
-            self._walk_indices(level + 1, f.offset(target, loop.index * step), source, moved)
+            place = f.offset(target, loop.index * step)
+            loop.carry(self._walk_indices(level + 1, place, source, moved, loop.carried[0]))
+        return loop.carried[0]
 
-    def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> None:
-        """Move what the indices name; note an index that is outside."""
+    def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> Value:
+        """Move what the indices name; whether one of them is outside."""
         f = self.f
         inside = f.constant(I1, 1)
         axes = [(count, stride, step) for count, step, stride, *_ in self.after]
         for at, kind, (count, stride) in zip(indices, self.shape.kinds, self.sizes, strict=True):
             index = load_index(f, at, kind)
             wrapped = f.select(index < 0, index + count, index)
-            inside = inside & wrapped.unsigned_below(count)
+            here = wrapped.unsigned_below(count)
+            inside = inside & here
             if self.starts:
                 source, axes = self._piece(wrapped, stride)
             else:
+                wrapped = f.select(here, wrapped, 0) if self.shape.row else wrapped
                 source = f.offset(source, wrapped * stride)
-        f.either(inside, lambda: self._move(target, source, axes), self._note)
+        if self.shape.row and not self.starts:
+            self._move_short(target, source)
+        else:
+            with f.when(inside):
+                self._move(target, source, axes)
+        return ~inside
+
+    def _move_short(self, target: Value, source: Value) -> None:
+        """Move a short run: first all loads, then all stores."""
+        f, done, left = self.f, 0, self.shape.row
+        align = min(self.shape.itemsize, 8)
+        pieces: list[tuple[int, Value]] = []
+        while left:
+            nbytes = 1 << (min(left, host().vector_bytes).bit_length() - 1)
+            kind = I64.by(nbytes // 8) if nbytes > 8 else Type(f"i{8 * nbytes}")
+            pieces.append((done, f.load(kind, f.offset(source, done), align)))
+            done, left = done + nbytes, left - nbytes
+        for place, value in pieces:
+            f.store(value, f.offset(target, place), align)
 
     def _piece(self, index: Value, stride: Value) -> tuple[Value, list[Axis]]:
         """Where an index of all pieces together lies, and the axes that are left there.
@@ -196,25 +237,18 @@ class _GatherWriter:
         ]
         return f.offset(piece, place * stride), axes
 
-    def _note(self) -> Sequence[Value]:
-        self.f.store(self.f.constant(I64, 1), self.status, 8)
-        return []
-
-    def _move(self, target: Value, source: Value, axes: Sequence[Axis]) -> Sequence[Value]:
+    def _move(self, target: Value, source: Value, axes: Sequence[Axis]) -> None:
         f, element = self.f, ELEMENTS[self.shape.itemsize]
-        if not self.after:
-            alone = not self.before and not self.middle
-            if alone:
-                with f.when(f.arguments[1].equals(0)):
-                    f.store(f.load(element, source), target)
-            else:
-                f.store(f.load(element, source), target)
-            return []
-        if self.before or self.middle:
-            walk(f, element, source, target, axes)
-        else:
+        alone = not self.before and not self.middle
+        if self.after and alone:
             self._shared_walk(element, source, target, axes)
-        return []
+        elif self.after:
+            walk(f, element, source, target, axes)
+        elif alone:
+            with f.when(f.arguments[1].equals(0)):
+                f.store(f.load(element, source), target)
+        else:
+            f.store(f.load(element, source), target)
 
     def _shared_walk(
         self, element: Type, source: Value, target: Value, axes: Sequence[Axis]

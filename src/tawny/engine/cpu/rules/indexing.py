@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.dtype import FLOAT64
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.indexing import GatherSpec, gather_kernel
 from tawny.engine.cpu.kernels.scatter import PUT, ScatterSpec, scatter_kernel
+from tawny.engine.cpu.kernels.sorting.counting import count_kernel, weight_kernel
 from tawny.engine.cpu.kernels.sorting.membership import membership_kernel
 from tawny.engine.cpu.kernels.sorting.partial_sort import partial_sort_kernel
 from tawny.engine.cpu.kernels.sorting.radix_sort import radix_sort_kernel
@@ -19,7 +21,7 @@ from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
 from tawny.ops.indexing import COMBINE, ArgSort, Gather, Scatter, gather_shape
 from tawny.ops.partial_sorting import PartialArgSort, PartialSort
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.sorting import Digitize, IsIn, SearchSorted, Sort
+from tawny.ops.sorting import BinCount, Digitize, IsIn, SearchSorted, Sort
 from tawny.shape import Shape, broadcast, broadcast_strides
 
 
@@ -132,6 +134,19 @@ def digitize(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     x, bins = operands
     found = search_kernel(bins, x, right=not node.op.right, edges=True)
     return None if found is None else Kernel(*found, after=((SEARCH, True),), fallible=True)
+
+
+@native(BinCount)
+def bincount(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Shares of the integers in tables of the workers, or weights in their order."""
+    del node
+    given, *weights = operands
+    if not weights:
+        code, after = count_kernel(given, results[0])
+        return Kernel(*code, after=after, fallible=True)
+    if results[0].dtype != FLOAT64:  # of others NumPy makes sums with 64 bits
+        return None
+    return Kernel(*weight_kernel(given, weights[0], results[0]), fallible=True)
 
 
 @native(IsIn)

@@ -3,7 +3,8 @@
     gather4(to, from, rank, sizes, strides, start, count)
 
 copies `count` elements, beginning with number `start` in the order of the last axis first, from an
-array with any strides, in bytes, to neighbouring places.
+array with any strides, in bytes, to neighbouring places.  Up to `VECTOR` bytes behind them may be
+overwritten too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from tawny.engine.llvm.runtime.library import provide
 
 _LIBRARY: Final = "gather"
 _MOST_AXES: Final = 64
+
+VECTOR: Final = 64
+"""Bytes, beyond the elements copied, that may be overwritten too."""
+
 _ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
 _ARGUMENTS: Final = {
     "to": PTR,
@@ -68,12 +73,44 @@ def _gather(f: Function, itemsize: int, type: Type) -> None:
 
     with f.repeat(digits.carried[1], to, count, first) as runs:
         address, target, left, place = runs.carried
-        run = f.minimum(length - place, left)
-        _copy_run(f, itemsize, type, target, address, stride, run)
-        moved = f.offset(target, run * itemsize)
-        back = f.offset(address, -(place * stride))
+
+        def one() -> list[Value]:
+            run = f.minimum(length - place, left)
+            _copy_run(f, itemsize, type, target, address, stride, run)
+            return [f.offset(address, -(place * stride)), run]
+
+        def several() -> list[Value]:
+            rows = f.element(sizes, last - 1, I64), f.element(strides, last - 1, I64)
+            before = f.element(places, last - 1, I64)
+            count, step, number = (f.load(I64, cell) for cell in (*rows, before))
+            most = f.minimum(count - number, left.unsigned_over(length))
+            _repeat_each(f, itemsize, type, target, address, step, length, most)
+            f.store(number + most - 1, before)
+            return [f.offset(address, (most - 1) * step), most * length]
+
+        few = stride.equals(0) & place.equals(0) & (length <= VECTOR // itemsize)
+        many = few & (length <= left) & (last > 0)
+        back, done = one() if itemsize == VECTOR // 4 else f.either(many, several, one)
+        moved = f.offset(target, done * itemsize)
         after = _next_row(f, back, last, sizes, strides, places)
-        runs.again(left - run > 0, after, moved, left - run, left.of(0))
+        runs.again(left - done > 0, after, moved, left - done, left.of(0))
+
+
+def _repeat_each(
+    f: Function,
+    itemsize: int,
+    type: Type,
+    target: Value,
+    source: Value,
+    step: Value,
+    length: Value,
+    count: Value,
+) -> None:
+    """Write each of some elements `length` times, by vectors: the next one covers what is more."""
+    lanes = VECTOR // itemsize
+    with f.loop(0, count) as loop:
+        item = f.load(type, f.offset(source, loop.index * step), itemsize)
+        f.store(f.splat(item, lanes), f.offset(target, loop.index * length * itemsize), itemsize)
 
 
 def _copy_run(
