@@ -1,6 +1,6 @@
 """The first elements of sorted rows, found among those before the last of the best.
 
-A row is read once.  An element that comes before the last of the best so far is put into a buffer;
+A row is read once.  An element that comes before the last of the best is put into a buffer;
 when that is full, it is sorted, and the best are kept.  Few elements get there: what comes later
 has ever more to come before.  Equal elements stay in order, since sorts of the buffer are stable
 and an element that is equal to the last of the best is not let in.
