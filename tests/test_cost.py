@@ -109,7 +109,14 @@ def test_every_op_that_says_what_it_costs_is_tried() -> None:
         "tawny.node",
         *(
             f"tawny.ops.{c}"
-            for c in ("fusion", "bands", "pieces", "byte_products", "half_products", "partial_sorting")
+            for c in (
+                "fusion",
+                "bands",
+                "pieces",
+                "byte_products",
+                "half_products",
+                "partial_sorting",
+            )
         ),
     }
     said = {
