@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from engines import examples
 from tawny.dtype import DTYPES, as_dtype, can_cast, kind_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -168,3 +171,58 @@ def test_kinds_of_floats_are_asked_for_by_a_function() -> None:
     assert wrong == []
     assert kind_of(BF16) == "f"
     assert kind_of(np.dtype("V2")) == "V"
+
+
+STEPS = {
+    "tanh": lambda b, x: tnp.tanh(x * 1.5),
+    "add": lambda b, x: (x + b.choice(b.same(x))) / 2,
+    "multiply": lambda b, x: x * b.choice(b.same(x)),
+    "where": lambda b, x: tnp.where(x > 0.1, x, tnp.abs(x) / 4),
+    "wide": lambda b, x: tnp.sqrt(tnp.abs(x.astype("float32")) + 0.5).astype("bfloat16"),
+    "mean": lambda b, x: x - tnp.mean(x, axis=b.below(2), keepdims=True),
+    "max": lambda b, x: tnp.concatenate([x[1:], tnp.max(x, axis=0, keepdims=True)]),
+    "turn": lambda b, x: x.T,
+    "product": lambda b, x: tnp.tanh(x @ x.T) if b.below(2) else tnp.tanh(x.T @ x),
+    "sort": lambda b, x: tnp.sort(x, axis=b.below(2)),
+    "gather": lambda b, x: tnp.take(x, tnp.asarray([2, 0, 1, 1]), axis=0),
+    "integers": lambda b, x: (x + tnp.astype(tnp.rint(x * 4), "int8")) / 8,
+}
+
+
+class Steps:
+    """Chooses steps of a random program whose values stay about 1."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        shapes = [(4, 5), (4, 5), (6, 6), (3, 40)]
+        self.inputs = [tw.var(f"x{i}", s, BF16) for i, s in enumerate(shapes)]
+        self.pool = list(self.inputs)
+        for _ in range(12):
+            x = self.choice(self.pool)
+            step = STEPS[self.choice(list(STEPS))]
+            self.pool.append(step(self, x))
+
+    def below(self, n: int) -> int:
+        return self._random.randrange(n)
+
+    def choice(self, items: list[Any]) -> Any:
+        return self._random.choice(items)
+
+    def same(self, x: tw.Array) -> list[tw.Array]:
+        return [y for y in self.pool if y.shape == x.shape]
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_programs_agree(engine, part) -> None:
+    """Each op rounds once on every engine, however it is fused: what differs is a last bit."""
+    for seed in range(part, examples(engine, 24), 2):
+        steps = Steps(seed)
+        graph = tw.Graph(steps.inputs, steps.pool[-4:], unused="ignore")
+        rng = np.random.default_rng(seed)
+        given = [rng.uniform(-1, 1, x.shape).astype(BF16) for x in steps.inputs]
+        found, wanted = (graph.compile(engine=e)(*given) for e in (engine, "reference"))
+        for got, want in zip(found, wanted, strict=True):
+            assert got.dtype == BF16
+            apart = np.abs(got.astype("f8") - want.astype("f8"))
+            assert apart.max() <= 0.06, (seed, apart.max())
+            assert np.mean(apart > 0) < 0.5, seed

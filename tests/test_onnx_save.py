@@ -197,3 +197,19 @@ def test_what_cannot_be_said_is_refused_by_op_and_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x.onnx").exists()
     with pytest.raises(TypeError, match=r"onnx.save: list is no tw.Graph"):
         tw.onnx.save([x], tmp_path / "x.onnx")  # type: ignore[arg-type]
+
+
+def test_graphs_of_bfloat16_come_back(tmp_path: Path) -> None:
+    """ONNX Runtime computes little with it on processors: the file is read by Tawny alone."""
+    x = tw.var("x", (4, 3), "bfloat16")
+    weights = rng.normal(size=(3, 5)).astype(x.dtype)
+    graph = tw.Graph([x], [tnp.tanh(x @ weights) + 1, x.astype("float32"), (x * 2).astype("int8")])
+    tw.onnx.save(graph, tmp_path / "x.onnx")
+    onnx.checker.check_model(str(tmp_path / "x.onnx"), full_check=True)
+    loaded = tw.onnx.load(tmp_path / "x.onnx")
+    assert isinstance(loaded, tw.Graph)
+    given = rng.normal(size=(4, 3)).astype(x.dtype)
+    ours = list(loaded.compile()(x=given).values())
+    for got, want in zip(ours, graph.compile()(given), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.astype("f4"), want.astype("f4"), rtol=2.0**-6)

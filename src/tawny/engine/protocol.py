@@ -226,9 +226,11 @@ class Engine(Protocol):
         """Of `PRECISIONS`, what it can compute products of float32 in."""
         ...
 
-    @property
-    def rounds_factors(self) -> bool:
-        """Whether it rounds the factors of products itself; else the graph says that they are."""
+    def should_round(self, product: Node) -> bool:
+        """Whether the graph is to round the factors of a product that may be one of bfloat16.
+
+        It is where that is faster, unless the engine rounds them itself.
+        """
         ...
 
     def in_precision(self, precision: str) -> Engine:

@@ -208,8 +208,9 @@ class Graph(Unique):
         - `plan`: how to plan: `"default"`; `"hard"`, which takes up to a minute to come nearer the
           lower bound; or `"seed"`, the report's Algorithm 1.
         - `disable`, `enable`: rules of the optimiser, or classes of them, as for `tw.optimise`.
-        - `precision`: what products of float32 are computed in, where the engine can: `"tf32"` or
-          `"bfloat16"` round their operands to that, and add up in float32; None rounds nothing.
+        - `precision`: what products of float32 may be computed in: `"tf32"` or `"bfloat16"` let the
+          engine round their operands to that where it is faster; sums stay float32.  None rounds
+          nothing.
 
         Gives a `Program`.  Raises `tw.MemoryBudgetError` where no plan fits in the budget; it says
         what the least is.

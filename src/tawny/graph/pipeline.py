@@ -47,7 +47,7 @@ from tawny.rewrite.ledger import Ledger, Rewrites
 from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
-from tawny.rewrite.rounded_factors import round_factors
+from tawny.rewrite.rounded_factors import round_factors_pass
 from tawny.rewrite.sorting import PARTIAL_SORT, sort_partly
 from tawny.rewrite.systems import SHARED_FACTORS, WIDE_FACTOR, share_factors
 from tawny.shape import size
@@ -204,9 +204,10 @@ def simplify(state: CompileState) -> None:
 def _round_factors(state: CompileState) -> None:
     """Let products have the precision that is asked for, if the graph is to say so."""
     request = state.request
-    if request.precision == "bfloat16" and not request.engine.rounds_factors:
+    if request.precision == "bfloat16":
         context = Context(lambda _: [], Ledger(()))
-        for step in (round_factors, bodies_pass("round_factors_in_bodies", round_factors)):
+        own = round_factors_pass(request.engine.should_round)
+        for step in (own, bodies_pass("round_factors_in_bodies", own)):
             state.flow = step(state.flow, context)
         state.note("round factors")
 

@@ -59,23 +59,28 @@ multiply_halves: Final = Pass("multiply_halves", (HALF_PRODUCT,), _run)
 def _as_halves(node: Node, context: Context) -> Node | None:
     """A product as one of bfloat16; None where that is not possible, or no gain."""
     op, (a, b, *others) = node.op, node.inputs
-    if isinstance(op, (Convolution, FusedConvolution)) and op.groups != 1:
-        return None
     if node.dtype != FLOAT32 and not is_bfloat16(node.dtype):
-        return None
-    if len(a.shape) < 2 or len(b.shape) < 2 or not node.shape[-1]:
         return None
     left, right = _halves_of(a, context), _halves_of(b, context)
     if left is None or right is None or (left.known and right.known):
         return None
-    depth = size(b.shape) // node.shape[-1]
-    rows = size(node.shape[:-1])
-    if rows * size(b.shape) < LEAST_OPERATIONS or depth < TOGETHER:
-        return None
-    if right.value is None and rows < LEAST_ROWS:
+    if not is_worth_an_op(node, right.value is not None):
         return None
     with source_scope(sources_of((node,))):
         return _product(node, op, left, right, others)
+
+
+def is_worth_an_op(product: Node, known: bool) -> bool:
+    """Whether a product is worth an op of its own, by its shapes and whether factor 1 is known."""
+    op, (a, b) = product.op, product.inputs[:2]
+    if isinstance(op, (Convolution, FusedConvolution)) and op.groups != 1:
+        return False
+    if len(a.shape) < 2 or len(b.shape) < 2 or not size(product.shape):
+        return False
+    depth, rows = size(b.shape) // product.shape[-1], size(product.shape[:-1])
+    if rows * size(b.shape) < LEAST_OPERATIONS or depth < TOGETHER:
+        return False
+    return known or rows >= LEAST_ROWS
 
 
 def _halves_of(node: Node, context: Context) -> Node | None:

@@ -2,11 +2,12 @@
 
 Products of matrices, convolutions and their gradients, and einsums still add up in float32, and
 everything else is computed as it was: a value between two products is bfloat16 in memory where
-products alone read it.
+products alone read it.  Products that would not be faster are left alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tawny.dtype import FLOAT32, bfloat16
@@ -25,21 +26,24 @@ PRODUCTS: Final[frozenset[Family]] = frozenset(
 """Ops whose operands are multiplied with each other and added up."""
 
 
-def _run(flow: Flow, context: Context) -> Flow:
-    del context
-    rounded: dict[Node, Node] = {}
-    replacements: dict[Node, Node] = {}
-    for node in flow.order():
-        if node.op.family not in PRODUCTS or node.dtype != FLOAT32 or is_leaf(node):
-            continue
-        for factor in node.inputs:
-            if factor not in rounded:
-                rounded[factor] = _round(factor)
-        replacements[node] = with_inputs(node, tuple([rounded[i] for i in node.inputs]))
-    return flow.replace_nodes(replacements)
+def round_factors_pass(should_round: Callable[[Node], bool]) -> Pass:
+    """The pass; `should_round` says of a product whether it is to be rounded."""
 
+    def run(flow: Flow, context: Context) -> Flow:
+        del context
+        rounded: dict[Node, Node] = {}
+        replacements: dict[Node, Node] = {}
+        for node in flow.order():
+            is_product = node.op.family in PRODUCTS and node.dtype == FLOAT32
+            if not is_product or is_leaf(node) or not should_round(node):
+                continue
+            for factor in node.inputs:
+                if factor not in rounded:
+                    rounded[factor] = _round(factor)
+            replacements[node] = with_inputs(node, tuple([rounded[i] for i in node.inputs]))
+        return flow.replace_nodes(replacements)
 
-round_factors: Final = Pass("round_factors", (), _run, PRODUCTS)
+    return Pass("round_factors", (), run, PRODUCTS)
 
 
 def _round(node: Node) -> Node:

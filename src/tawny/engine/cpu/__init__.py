@@ -112,7 +112,6 @@ class CpuEngine:
 
     machine = PROCESSOR
     precisions: Collection[str] = ("bfloat16",)
-    rounds_factors = False
 
     @property
     def compiles_groups(self) -> bool:
@@ -128,6 +127,10 @@ class CpuEngine:
     def multiplies_halves(self) -> bool:
         """Wherever kernels are compiled, as for bytes."""
         return _compiles()
+
+    def should_round(self, product: Node) -> bool:
+        """Where a kernel multiplies bfloat16, and is faster than that of float32."""
+        return products.multiplies_halves_faster(product)
 
     def in_precision(self, precision: str) -> CpuEngine:
         """Itself: what is rounded is said by the graph."""

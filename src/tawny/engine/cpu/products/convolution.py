@@ -78,6 +78,17 @@ def convolution_kernel(
     )
 
 
+def is_winograd(
+    op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout, *, known: bool
+) -> bool:
+    """Whether a convolution is computed by fewer multiplications than it has."""
+    element = _element((x, kernel), result)
+    if element is None:
+        return False
+    case = ConvolutionCase(element, forward(op, x, kernel, result), prepared=known)
+    return choose_convolution(case) is ConvolutionAlgorithm.WINOGRAD
+
+
 def input_gradient_kernel(
     op: ConvolutionOp,
     kernel: ArrayLayout,

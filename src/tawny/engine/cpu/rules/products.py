@@ -13,11 +13,12 @@ from tawny.engine.cpu.products.contraction import contraction_kernel
 from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
+    is_winograd,
     kernel_gradient_kernel,
 )
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.preparation import KernelWithPacking
-from tawny.engine.layout import Memory
+from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.byte_products import ConvolutionBytes, MatmulBytes
 from tawny.ops.convolution import (
@@ -29,6 +30,7 @@ from tawny.ops.einsum import Einsum
 from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
 from tawny.ops.half_products import ConvolutionHalves, MatmulHalves
 from tawny.ops.linalg import Matmul
+from tawny.rewrite.half_products import is_worth_an_op
 
 
 def _kernel(made: KernelWithPacking | None) -> Kernel | None:
@@ -165,6 +167,20 @@ def convolution_bytes(
 
 
 # ------------------------------------------------------------ products of bfloat16
+
+
+def multiplies_halves_faster(product: Node) -> bool:
+    """Whether a product of float32 is faster with factors of bfloat16.
+
+    A convolution by fewer multiplications than it has is not: float32 alone is computed so.
+    """
+    op, known = product.op, product.inputs[1].known
+    if not isinstance(op, (Matmul, Convolution)) or not is_worth_an_op(product, known):
+        return False
+    if isinstance(op, Matmul):
+        return True
+    x, weights, result = (contiguous(n.shape, n.dtype) for n in (*product.inputs, product))
+    return not is_winograd(op, x, weights, result, known=known)
 
 
 @native_on_threads(MatmulHalves)
