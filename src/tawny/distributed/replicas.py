@@ -34,7 +34,7 @@ from tawny.distributed.orders import (
 from tawny.distributed.payloads import MemoryRefusal, ProgramFile
 from tawny.distributed.programs import compile_within, worker_facts
 from tawny.distributed.streams import Channel, PeerLostError, lobby_of
-from tawny.dtype import dtype_named
+from tawny.dtype import dtype_named, kind_of
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.protocol import engine_named
 from tawny.forking import fork_safe_lock
@@ -90,7 +90,7 @@ class MeanVectors:
         parts = self._parts[number % 2]
         for value, place in zip(outputs, self._places, strict=True):
             target = parts[place.vector][place.start : place.stop]
-            if target.dtype.kind == "f":
+            if kind_of(target.dtype) == "f":
                 factor = target.dtype.type(shard.share if place.is_statistic else shard.weight)
                 np.multiply(np.asarray(value).reshape(-1), factor, out=target)
             else:
@@ -117,7 +117,7 @@ class MeanVectors:
         ]
         sums = [s[lo:hi] for s, (lo, hi) in zip(self._sums[number % 2], bounds, strict=True)]
         for position, total in enumerate(sums):
-            some = contributors if total.dtype.kind == "f" else 1
+            some = contributors if kind_of(total.dtype) == "f" else 1
             np.copyto(total, found[0][1 + position])
             for rank in range(1, some):
                 np.add(total, found[rank][1 + position], out=total)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tawny.dtype import kind_of
 from tawny.node import Node, make, source_scope
 from tawny.op import Op
 from tawny.ops.indexing import ArgSort, Slice
@@ -50,7 +51,7 @@ def _first_elements(node: Node, readers: Sequence[Node]) -> Op | None:
     op, (given,) = node.op, node.inputs
     assert isinstance(op, (Sort, ArgSort))
     length = node.shape[op.axis]
-    if length <= SHORT or given.dtype.kind not in "iuf" or not readers:
+    if length <= SHORT or kind_of(given.dtype) not in "iuf" or not readers:
         return None
     if isinstance(op, Sort) and op.descending:
         return None

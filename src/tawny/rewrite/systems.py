@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.array import Array, wrap
-from tawny.dtype import FLOAT64
+from tawny.dtype import FLOAT64, kind_of
 from tawny.node import Node, Part, make, make_parts, source_scope
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, cast_node, eye
@@ -61,7 +61,7 @@ share_factors: Final = Pass("share_factors", (SHARED_FACTORS, WIDE_FACTOR), _run
 def _is_shared(node: Node) -> bool:
     """Whether the matrices of an op are large, real and read as they are."""
     matrix = node.inputs[0]
-    if matrix.dtype.kind != "f" or matrix.shape[-1] <= SMALL or 0 in matrix.shape:
+    if kind_of(matrix.dtype) != "f" or matrix.shape[-1] <= SMALL or 0 in matrix.shape:
         return False
     if isinstance(node.op, Inv):
         return node.op.strict

@@ -9,6 +9,7 @@ from tawny import dtype as dt
 from tawny.array import wrap
 from tawny.distributed.blocks.boxes import Box, Chunks, single
 from tawny.distributed.blocks.cuts import Cut, Rule
+from tawny.dtype import kind_of
 from tawny.node import Node, make, scalar
 from tawny.op import Family
 from tawny.ops import elementwise as e
@@ -46,7 +47,7 @@ def _start_and_step(op: Arange) -> tuple[int | float, int | float]:
 
 
 def _is_number(node: Node) -> bool:
-    return node.dtype.kind in "iuf"
+    return kind_of(node.dtype) in "iuf"
 
 
 def _linspace_cut(node: Node, box: Box) -> Cut:

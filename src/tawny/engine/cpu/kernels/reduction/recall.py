@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Final
 
-from tawny.dtype import DType
+from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.scalar.reduction_bodies import Computation, ReductionCode
 
 RECALLED_BYTES: Final = 2**16
@@ -80,4 +80,4 @@ def _steps(code: ReductionCode, item: int) -> int:
 
 def _is_exact(dtype: DType) -> bool:
     """Whether numbers are computed with as they are stored."""
-    return dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize >= 4)
+    return kind_of(dtype) in "iu" or (kind_of(dtype) == "f" and dtype.itemsize >= 4)
