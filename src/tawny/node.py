@@ -59,7 +59,7 @@ class Variable(
     """What programs call it; empty if each graph numbers it."""
 
 
-class Part(Op, name="part", gradient=Gradient.LINEAR, oracle="operator.getitem"):
+class Part(Op, name="part", gradient=Gradient.LINEAR, oracle="operator.getitem", may_fail=False):
     """One result of an op that has several."""
 
     index: Natural

@@ -79,14 +79,14 @@ class Compilation(Unique):
         run_stages(state, PLANNING)
         state.forget()
         assert state.planned is not None
-        version, (self._memory_plan, self.in_place_updates), _ = state.planned
+        version, (self._memory_plan, self.in_place_updates), _, notes = state.planned
         """`in_place_updates`: for each source that is computed in its variable's memory, that."""
         self.results, self._rewrites = version.results, version.rewrites
         memory = self._memory_plan
         self.plan = Plan(
             *(memory.lowered, memory.layout, memory.kept, self.engine, self._user_results),
             *(self.in_place_updates, self._threads, state.is_adapted),
-            *(variable_names(self._request.variables), self._request.budget),
+            *(variable_names(self._request.variables), self._request.budget, notes),
         )
 
     @property

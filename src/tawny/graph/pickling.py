@@ -88,7 +88,7 @@ def reduce_plan(plan: Plan) -> Any:
             plan.user_results,
             dict(plan.in_place_updates),
         ),
-        *(plan.threads, plan.adapted, dict(plan.names), plan.budget),
+        *(plan.threads, plan.adapted, dict(plan.names), plan.budget, plan.notes),
     )
     return plan_from, (_dump(table, {}, stand_ins), _dump(fields, numbers, stand_ins))
 

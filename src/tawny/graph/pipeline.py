@@ -44,6 +44,7 @@ from tawny.rewrite.groups.reads import GROUP_READS, group_reads_pass
 from tawny.rewrite.groups.repeats import REPEATS, repeats_pass
 from tawny.rewrite.half_products import HALF_PRODUCT, multiply_halves
 from tawny.rewrite.ledger import Ledger, Rewrites
+from tawny.rewrite.loop_checkpoints import CHECKPOINT
 from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
@@ -70,6 +71,7 @@ RULES: Final = (
     PRODUCT_GROUP,
     GROUP_READS,
     BANDS,
+    CHECKPOINT,
 )
 """Every rule that may be applied."""
 

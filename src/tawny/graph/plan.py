@@ -118,6 +118,8 @@ class Plan(Unique):
     """What the graph calls its variables."""
     budget: int | None = None
     """The bytes it was allowed; None where there was no limit."""
+    notes: tuple[str, ...] = ()
+    """What steps of loops are computed again for the budget, in words."""
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
@@ -437,6 +439,7 @@ class Plan(Unique):
             )
         if self._hidden_count:
             lines.append(f"      ... and {self._hidden_count} more steps")
+        lines.extend(self.notes)
         lines.append(engine_named(self.engine).describe(self.lowered.steps, self.threads))
         if self.adapted:
             lines.append(

@@ -30,6 +30,15 @@ from tawny.memory.problem import Problem
 from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass, RunKey
 from tawny.rewrite.ledger import Rewrites
+from tawny.rewrite.loop_checkpoints import (
+    LoopCut,
+    LoopPair,
+    checkpoint_pass,
+    choose_cut,
+    cost_text,
+    even_cut,
+    loop_pairs,
+)
 from tawny.rewrite.pipeline import OptimisedGraph
 
 GROUPING_RISE: Final = 1.01
@@ -41,6 +50,9 @@ MAX_COMPARED_STEPS: Final = 1000
 MAX_SEARCHED_VERSIONS: Final = 2
 """The most versions in finer bands whose plans have too many holes for a budget and are searched
 anew."""
+
+MOST_TRIED_CUTS: Final = 6
+"""The most cuts of a pair of loops that are planned, to find one that fits into a budget."""
 
 Optimise = Callable[[Flow, Sequence[Pass]], OptimisedGraph]
 """Runs some passes of the optimiser on a graph."""
@@ -69,6 +81,8 @@ class PlannedVersion(NamedTuple):
     chosen: ChosenPlan
     reliefs: tuple[str, ...] = ()
     """The names of the candidates that led here from the plan of a whole version."""
+    notes: tuple[str, ...] = ()
+    """What steps of loops are computed again, in words."""
 
     @property
     def arena(self) -> int:
@@ -232,6 +246,59 @@ class SplitGroupsForBudget:
         return PlannedVersion(other, self._planner.plan(other.flow))
 
 
+# ---------------------------------------------------------------------- loops
+
+
+@final
+class CheckpointLoops:
+    """Computes steps of loops again whose rows are kept for the way back."""
+
+    name: ClassVar = "checkpoint loops"
+    recomputes: ClassVar = True
+
+    def __init__(self, planner: Planner, budget: int | None) -> None:
+        self._planner, self._budget = planner, budget
+
+    def propose(self, planned: PlannedVersion) -> PlannedVersion | None:
+        """The plan that computes least again within the budget, or else the smallest one."""
+        budget = self._budget
+        if budget is None or _fits(planned, budget) or self._planner.optimise is None:
+            return None
+        for pair in loop_pairs(planned.version.flow):
+            best = self._cut(planned, pair, budget)
+            if best.arena <= WORTHWHILE_SHARE * planned.arena or _fits(best, budget):
+                return best._replace(reliefs=(*planned.reliefs, self.name))
+        return None
+
+    def _cut(self, planned: PlannedVersion, pair: LoopPair, budget: int) -> PlannedVersion:
+        """The first version within the budget, or else the smallest, of some cuts of a pair."""
+        best, tried = planned, set[LoopCut]()
+        excess = planned.arena - budget
+        for _ in range(MOST_TRIED_CUTS):
+            cut = choose_cut(pair, excess)
+            if cut in tried:
+                cut = even_cut(pair)
+            if cut is None or cut in tried:
+                break
+            tried.add(cut)
+            other = self._apply(planned, pair, cut)
+            best = min(best, other, key=lambda one: one.arena)
+            if other.arena <= budget:
+                break
+            excess += other.arena - budget
+        return best
+
+    def _apply(self, planned: PlannedVersion, pair: LoopPair, cut: LoopCut) -> PlannedVersion:
+        """The version with a pair of loops cut, planned."""
+        assert self._planner.optimise is not None
+        before = planned.version
+        made = self._planner.optimise(before.flow, (checkpoint_pass(pair, cut),))
+        rewrites = before.rewrites.followed_by(made.rewrites)
+        version = ProgramVersion(made.flow, rewrites)
+        notes = (*planned.notes, cost_text(pair, cut))
+        return PlannedVersion(version, self._planner.plan(made.flow), notes=notes)
+
+
 # --------------------------------------------------------------------- bands
 
 
@@ -253,7 +320,7 @@ class BandRelief:
         before = planned.version
         rewrites = before.rewrites.followed_by(made.rewrites)
         version = ProgramVersion(made.flow, rewrites, ungrouped=before.ungrouped)
-        return PlannedVersion(version, self._planner.plan(made.flow), planned.reliefs)
+        return planned._replace(version=version, chosen=self._planner.plan(made.flow))
 
     def _supported_cuts(self, cuts: Iterator[BandCut]) -> list[BandCut]:
         return [cut for cut in cuts if self._planner.engine.supports_bands(cut.bands)]
@@ -369,7 +436,7 @@ class Recompute:
 
     def _search(self, planned: PlannedVersion) -> PlannedVersion:
         chosen = self._planner.plan(planned.version.flow, self._budget)
-        return PlannedVersion(planned.version, chosen, (*planned.reliefs, self.name))
+        return planned._replace(chosen=chosen, reliefs=(*planned.reliefs, self.name))
 
 
 @final
@@ -386,6 +453,7 @@ class RecomputeInFinestBands(Recompute):
 RELIEFS: Final[tuple[MakeRelief, ...]] = (
     SplitGroups,
     CutBands,
+    CheckpointLoops,
     Recompute,
     CutFinerBands,
     RecomputeInFinestBands,

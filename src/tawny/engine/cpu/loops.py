@@ -37,6 +37,8 @@ class NativeLoop(NamedTuple):
     bodies: tuple[BodyPlan, ...]
     copied: tuple[int, ...]
     """Operands that do not lie as new arrays would: they are copied first."""
+    settled: tuple[tuple[int, int], ...]
+    """Such operands that are copied to where a result lies: carries that steps write over."""
     second: tuple[int, ...]
     """Carries that steps do not write over: they have a second place."""
     offsets: tuple[int, ...]
@@ -96,16 +98,21 @@ def _place_bodies(node: Node, bodies: tuple[BodyPlan, ...]) -> NativeLoop:
     """The plan of a loop whose bodies are planned."""
     op, views = node.op, Views()
     assert isinstance(op, BodyOp)
-    copied = [i for i, x in enumerate(node.inputs) if not views(x).memory.contiguous]
-    carries = enumerate(carry_results(op))
+    apart = [i for i, x in enumerate(node.inputs) if not views(x).memory.contiguous]
+    carries = list(enumerate(carry_results(op)))
     second = [c for c, result in carries if result not in bodies[0].in_place]
+    first = int(isinstance(op, WhileLoop))
+    settled = {first + c: c for c, _ in carries if c not in second and first + c in apart}
+    copied = [i for i in apart if i not in settled]
     operands, made = op.operand_types(), op.result_types()
     sizes = [OWN_BYTES, *[nbytes(operands[i]) for i in copied], *[nbytes(made[c]) for c in second]]
     offsets, end = list[int](), _round_up(max(body.task.layout.arena for body in bodies))
     for count in sizes:
         offsets.append(end)
         end += _round_up(count)
-    return NativeLoop(bodies, tuple(copied), tuple(second), tuple(offsets), end)
+    return NativeLoop(
+        bodies, tuple(copied), tuple(settled.items()), tuple(second), tuple(offsets), end
+    )
 
 
 def _has_kernel(node: Node) -> bool:

@@ -331,16 +331,19 @@ class Table(Unique):
             self._where(source, 0 if storage == RESIDENT else offsets[storage])
             for source, storage in zip(seen, schedule.reads[position], strict=True)
         ]
-        for number, offset in zip(plan.copied, plan.offsets[1:], strict=False):
-            start = len(self._row)
-            self._add_place(given[number])
-            given[number] = Where(None, room + offset)
-            self._row.append(room + offset)
-            self._add_copy(start, seen[number].memory, position)
         made = [
             self._result(node, result, offsets[storage])
             for result, storage in enumerate(schedule.writes[position])
         ]
+        places = [Where(None, room + offset) for offset in plan.offsets[1:]]
+        moves = [*zip(plan.copied, places, strict=False)]
+        moves += [(number, made[result]) for number, result in plan.settled]
+        for number, place in moves:
+            start = len(self._row)
+            self._add_place(given[number])
+            self._add_place(place)
+            given[number] = place
+            self._add_copy(start, seen[number].memory, position)
         bodies = [Table(body.task, room, self) for body in plan.bodies]
         self._taken.extend(bodies)
         start, op = len(self._row), node.op

@@ -1,0 +1,169 @@
+"""Derivatives of loops within a budget: steps computed again, exact peaks, the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny import nn
+from tawny.engine.cpu import unavailable
+from tawny.tree import leaves, map_leaves
+
+rng = np.random.default_rng(5)
+
+ENGINE = "reference" if unavailable() is not None else "cpu"
+
+
+def drawn(*shape: int) -> Any:
+    return rng.normal(size=shape) / shape[-1] ** 0.5
+
+
+def simple(reverse: bool) -> Callable[..., Any]:
+    """The slopes of a recurrence in its weights, start and rows."""
+
+    def loss(w: Any, h: Any, x: Any) -> Any:
+        return tnp.sum(tw.scan(lambda h, r: (tnp.tanh(h @ w + r), None), h, x, reverse=reverse)[0])
+
+    return tw.grad(loss, argnums=(0, 1, 2))
+
+
+def with_rows(w: Any, h: Any, x: Any) -> Any:
+    """Slopes, and rows that a reader asks for beside."""
+
+    def loss(w: Any) -> Any:
+        def step(c: Any, r: Any) -> Any:
+            h, number = c
+            h = tnp.tanh(h @ w + r)
+            return (h, number + 1), (h, tnp.sum(h) * number)
+
+        (last, _), (rows, sums) = tw.scan(step, (h, 0), x)
+        return tnp.sum(last) + tnp.sum(sums), rows
+
+    (value, rows), slope = tw.value_and_grad(loss, has_aux=True)(w)
+    return value, rows, slope
+
+
+def stacked(w: Any, h: Any, x: Any) -> Any:
+    """The slopes of two recurrences, one over what the other gives."""
+
+    def loss(w: Any) -> Any:
+        rows = tw.scan(lambda h, r: (tnp.tanh(h @ w + r),) * 2, h, x)[1]
+        rows = tw.scan(lambda h, r: (tnp.sin(h @ w + r),) * 2, h, rows)[1]
+        return tnp.sum(rows)
+
+    return tw.grad(loss)(w)
+
+
+def placed(w: Any, h: Any, x: Any) -> Any:
+    """Slopes of steps that depend on their place and on their neighbours."""
+
+    def loss(w: Any, x: Any) -> Any:
+        def step(i: Any, h: Any) -> Any:
+            return tnp.tanh(h @ w + x[i] * (i + 1) / len(x))
+
+        return tnp.sum(tw.fori_loop(0, x.shape[0], step, h))
+
+    return tw.grad(loss, argnums=(0, 1))(w, x)
+
+
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "forth": simple(False),
+    "back": simple(True),
+    "rows": with_rows,
+    "stacked": stacked,
+    "places": placed,
+    "second derivative": lambda w, h, x: tw.grad(lambda w: tnp.sum(simple(False)(w, h, x)[0]))(w),
+}
+
+NOT_SMALLER = frozenset({"rows", "places"})
+"""Programs of which most is outputs, or sums over steps that may fail, which have two places."""
+
+
+def arena(program: Any) -> int:
+    found: int = program._compiled.executable.arena.nbytes
+    return found
+
+
+@pytest.mark.parametrize("steps", [64, 97])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_of_loops_fit_into_budgets(name: str, steps: int) -> None:
+    values = drawn(6, 6), drawn(3, 6), drawn(steps, 3, 6)
+    variables = [tw.var(f"v{i}", v.shape, v.dtype) for i, v in enumerate(values)]
+    graph = tw.Graph(variables, list(leaves(PROGRAMS[name](*variables))), unused="ignore")
+    free = graph.compile(engine=ENGINE)
+    wanted, least = free(*values), 0
+    for share in (0.9, 0.6, 0.3, 0.01):
+        budget = int(share * free.plan.peak_bytes)
+        try:
+            program = graph.compile(engine=ENGINE, memory=budget)
+        except tw.MemoryBudgetError as error:
+            least = error.least_bytes
+            program = graph.compile(engine=ENGINE, memory=least)
+            budget = least
+        for got, one in zip(program(*values), wanted, strict=True):
+            np.testing.assert_allclose(got, one, rtol=1e-12, atol=1e-12)
+        assert program.plan.peak_bytes <= budget
+        if ENGINE == "cpu":
+            assert arena(program) == program.plan.peak_bytes
+    most = 1.0 if name in NOT_SMALLER else 0.9
+    assert 0 < least <= most * free.plan.peak_bytes
+
+
+def test_a_long_loop_is_cut_again_and_again() -> None:
+    """10,000 steps in a hundredth of what they take, with what that costs in words."""
+    x = tw.var("x", (10_000, 4))
+    w = tw.var("w", (4, 4))
+
+    def loss(w: Any) -> Any:
+        return tnp.sum(tw.scan(lambda h, r: (tnp.tanh(h @ w + r), None), tnp.zeros(4), x)[0])
+
+    graph = tw.Graph([x, w], tw.grad(loss)(w))
+    values = drawn(10_000, 4), drawn(4, 4)
+    free = graph.compile(engine=ENGINE)
+    peaks, costs = [free.plan.peak_bytes], [0.0]
+    for budget in (peaks[0] // 2, peaks[0] // 20, peaks[0] // 100):
+        program = graph.compile(engine=ENGINE, memory=budget)
+        np.testing.assert_allclose(program(*values), free(*values), rtol=1e-12)
+        assert program.plan.peak_bytes <= budget
+        assert "of the 10,000 steps of a loop are computed again" in str(program.plan)
+        peaks.append(program.plan.peak_bytes)
+        costs.append(program.plan.layout.schedule.seconds)
+    assert costs == sorted(costs), "what takes less memory takes more time"
+
+
+def test_draws_of_steps_are_not_drawn_again() -> None:
+    x = tw.var("x", (400, 5))
+
+    def loss(x: Any) -> Any:
+        def step(h: Any, r: Any) -> Any:
+            return tnp.tanh(h * 0.5 + r * tw.random.normal(shape=(5,))), None
+
+        return tnp.sum(tw.scan(step, tnp.zeros(5), x)[0])
+
+    graph = tw.Graph([x], tw.grad(loss)(x))
+    with pytest.raises(tw.MemoryBudgetError):
+        graph.compile(engine=ENGINE, memory=graph.plan().peak_bytes // 3)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_networks_are_trained_within_a_budget(kind: Any) -> None:
+    """Their loops over blocks of time are cut as any other."""
+    model = nn.Sequential(kind(3, 4, sequences=True, dtype="float64"), kind(4, 4, dtype="float64"))
+    x = tw.var("x", (64, 160, 3))
+    parameters = model.parameters
+    names = iter(range(100))
+    given = map_leaves(lambda a: tw.var(f"p{next(names)}", a.shape, a.dtype), parameters)
+    slopes = tw.grad(lambda p: tnp.sum(model.apply(p, x) ** 2))(given)
+    graph = tw.Graph([x, *leaves(given)], list(leaves(slopes)))
+    values = drawn(64, 160, 3), *leaves(parameters)
+    free = graph.compile(engine=ENGINE)
+    budget = free.plan.peak_bytes * 2 // 5
+    program = graph.compile(engine=ENGINE, memory=budget)
+    assert program.plan.peak_bytes <= budget
+    for got, one in zip(program(*values), free(*values), strict=True):
+        np.testing.assert_allclose(got, one, rtol=1e-9, atol=1e-9)
