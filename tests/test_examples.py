@@ -16,9 +16,13 @@ SAYS = {
     "explore": ["gamma: 4 of 7 steps ran", "contours: 3 of 7"],
     "figure_1": ["sin: x5", "the same numbers"],
     "gradient_graphs": ["arrays.svg", "optimised"],
+    "kalman_filter": ["one loop: ", "as filtered"],
     "lazy_evaluation": ["as a program", "1 step run"],
+    "long_sequences": ["are computed again for its derivative", "in a quarter of the memory"],
     "memory_budget": ["the least is", "The same losses each time"],
     "mnist": ["6,434,634 parameters", "of 1,000 digits it has not seen"],
+    "n_body": ["5,000 steps of 9 bodies", "verlet "],
+    "newton_fractal": ["take [0.39, 0.3, 0.3]", "however many steps"],
     "own_models": ["three models of packages:"],
     "text_lstm": ["gradients reach it", "Shall I"],
 }
