@@ -1,6 +1,6 @@
 """What a cluster costs and brings: two worker processes of Dask on this machine, one thread each.
 
-    python benchmarks/distributed.py [sweep blocks training ...] [--runs 1000]
+    python benchmarks/distributed.py [sweep blocks training partition ...] [--runs 1000]
 
 sweep: runs of about 100 ms by `program.sweep(..., client=client)`, beside two plain processes that do
 half of them each with a program of their own: what is between the two is the price of handing work
@@ -14,6 +14,9 @@ chains, and never more memory.
 training: steps of `nn.train(..., client=client)` beside `nn.train` in one process with two threads, on
 the same two processors.  Nothing can be won so: what is measured is the price of working apart, which
 is that of a step on a machine of its own, less the network.
+
+partition: a graph cut for both workers by `graph.partition(2)`: the time of a run alone, and of each
+of many that overlap, as predicted and as measured, beside one process with a thread.
 """
 
 from __future__ import annotations
@@ -233,10 +236,47 @@ def training(client: Any) -> None:
         )
 
 
+def layers(count: int, width: int) -> tw.Graph:
+    """Dense layers one after the other, whose weights are constants."""
+    rng = np.random.default_rng(0)
+    x = tw.var("x", (width, width), "float32")
+    y = x
+    for _ in range(count):
+        weight = rng.normal(size=(width, width)).astype(np.float32) / np.sqrt(width)
+        y = tnp.tanh(y @ tnp.asarray(weight))
+    return tw.Graph([x], y, name="layers")
+
+
+def partition(client: Any, count: int = 16) -> None:
+    """Predicted and measured times of a graph in segments."""
+    graph = layers(12, 1024)
+    alone = graph.compile(threads=1)
+    parts = graph.partition(WORKERS, threads=1)
+    print(parts)
+    x = np.random.default_rng(1).normal(size=(1024, 1024)).astype(np.float32)
+    best = dict.fromkeys(("alone", "run", "overlapping"), float("inf"))
+    with parts.compile(client) as there:
+        np.testing.assert_array_equal(there(x), alone(x))
+        calls: dict[str, tuple[Callable[[], object], int]] = {
+            "alone": (lambda: alone(x), 1),
+            "run": (there.run, 1),
+            "overlapping": (lambda: there.sweep(x=[x] * count), count),
+        }
+        for _ in range(4):
+            for name, (call, runs) in calls.items():
+                start = time.perf_counter()
+                call()
+                best[name] = min(best[name], (time.perf_counter() - start) / runs)
+    predicted = parts.single_seconds, parts.seconds, parts.stream_seconds
+    for (name, seconds), said in zip(best.items(), predicted, strict=True):
+        print(f"  {name:<12}{1e3 * seconds:8.1f} ms   predicted {1e3 * said:8.1f} ms")
+
+
 PARTS: dict[str, Callable[[Any, argparse.Namespace], None]] = {
     "sweep": lambda client, args: sweep(client, args.runs),
     "blocks": lambda client, args: blocks(client, args.rows),
     "training": lambda client, _: training(client),
+    "partition": lambda client, _: partition(client),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from cluster_functions import invert
 from clusters import kill, start_cluster, worker_processes
 from random_graphs import assert_same_bits
 from tawny.distributed import pipeline
@@ -137,3 +138,59 @@ def test_snapshots_bound_what_is_made_again(client: Any, monkeypatch: pytest.Mon
             program.run(8)
         assert_same_state(there, whole)
         assert len(there._log) <= 3 + pipeline.AHEAD
+
+
+# ------------------------------------------------------------------- what is refused
+
+
+def test_a_run_that_fails_changes_nothing(client: Any) -> None:
+    x, total = tw.var("x"), tw.var("total")
+    inverse = tw.delay(invert, x, shape=(), dtype="float64")
+    steps = tnp.cumsum(tnp.full((3,), inverse))
+    graph = tw.Graph([x], steps[2] + total, updates={total: total + steps[1]}, name="failing")
+    with graph.partition(2, threads=1).compile(client) as there:
+        there.set(total=1.0)
+        assert float(there(2.0)) == 2.5
+        with pytest.raises(ZeroDivisionError, match="divided by zero") as caught:
+            there(0.0)
+        assert any("in a segment, on a worker" in note for note in caught.value.__notes__)
+        assert float(there.state["total"]) == 2.0
+        assert float(there(4.0)) == 2.75
+        assert float(there.state["total"]) == 2.5
+    with pytest.raises(ValueError, match="no value yet"):
+        there.run()
+
+
+def test_more_workers_are_asked_for_than_there_are(client: Any) -> None:
+    parts = network().partition(3)
+    with pytest.raises(RuntimeError, match="cut for 3 workers; the client has 2: start more"):
+        parts.compile(client)
+    with pytest.raises(TypeError, match=r"accepted: a distributed\.Client"):
+        parts.compile("tcp://127.0.0.1:8786")
+
+
+def test_a_worker_with_too_little_memory_says_so(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lend_little() -> None:
+        from tawny.distributed import stages
+
+        real = stages.worker_facts
+        stages.worker_facts = lambda: real()._replace(memory=1000, taken=0)  # type: ignore[assignment]
+
+    def lend_all() -> None:
+        from tawny.distributed import programs, stages
+
+        stages.worker_facts = programs.worker_facts
+
+    client.run(lend_little)
+    try:
+        with network().partition(2, threads=1).compile(client) as there:
+            there.set(values_of(network()))
+            with pytest.raises(MemoryError, match=r"worker \d at tcp.* has 0\.0 MB for it"):
+                there.run()
+    finally:
+        client.run(lend_all)
+    with network().partition(2, threads=1).compile(client) as there:
+        there.set(values_of(network()))
+        there.run()

@@ -47,7 +47,7 @@ AHEAD: Final = 2
 ASKING_SECONDS: Final = 1.0
 """How often the client asks whether all workers are there, while it waits."""
 
-JOINING_SECONDS: Final = 60.0
+JOINING_SECONDS: Final = 300.0
 """How long the client waits for workers in the place of those that were lost."""
 
 MOST_LOSSES: Final = 8
