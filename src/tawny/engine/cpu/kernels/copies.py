@@ -23,8 +23,8 @@ ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
 RUN_BYTES: Final = 1 << 14
 """A longer run of bytes is cut, so that threads can share it."""
 
-SHORT_BYTES: Final = 64
-"""A shorter run is moved element by element."""
+FEW_VECTORS: Final = 4
+"""Runs of at most as many vectors are moved by them; runs of less than one element by element."""
 
 TILE: Final = 16
 """Side of the tiles in which axes are exchanged: a row of a tile is about a cache line."""
@@ -180,12 +180,12 @@ def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -
     dense, single, end = f.fresh("dense"), f.fresh("single"), f.fresh("end")
     filled, others, other = f.fresh("filled"), f.fresh("others"), f.fresh("other")
     together = step.equals(nbytes)
-    long = count * nbytes > SHORT_BYTES
+    long = count * nbytes >= host().vector_bytes
     f.jump_if(together & long, other, single)
     f.block(other)
     f.jump_if(stride.equals(nbytes), dense, others)
     f.block(dense)
-    f.move(target, source, count * nbytes)
+    _move_dense(f, source, target, count * nbytes)
     f.jump(end)
     f.block(others)
     f.jump_if(stride.equals(0), filled, single)
@@ -208,3 +208,29 @@ def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -
         value = f.load(element, f.offset(source, loop.index * stride))
         f.store(value, f.offset(target, loop.index * step))
     f.block(end)
+
+
+def _move_dense(f: Function, source: Value, target: Value, nbytes: Value) -> None:
+    """Move bytes, a vector of them at least, which may overlap with where they go."""
+    width = host().vector_bytes
+    kind = I8.by(width)
+
+    def by_vectors(count: int) -> list[Value]:
+        """The first and the last ones, which may overlap; all are read before one is written."""
+        places = [i * width for i in range(count)]
+        offsets = [*places, *[nbytes - (place + width) for place in places]]
+        vectors = [f.load(kind, f.offset(source, offset), 1) for offset in offsets]
+        for vector, offset in zip(vectors, offsets, strict=True):
+            f.store(vector, f.offset(target, offset), 1)
+        return []
+
+    def whole() -> list[Value]:
+        f.move(target, source, nbytes)
+        return []
+
+    def some() -> list[Value]:
+        return f.either(
+            nbytes <= 2 * width, lambda: by_vectors(1), lambda: by_vectors(FEW_VECTORS // 2)
+        )
+
+    f.either(nbytes <= FEW_VECTORS * width, some, whole)
