@@ -218,7 +218,7 @@ def _move_dense(f: Function, source: Value, target: Value, nbytes: Value) -> Non
     def by_vectors(count: int) -> list[Value]:
         """The first and the last ones, which may overlap; all are read before one is written."""
         places = [i * width for i in range(count)]
-        offsets = [*places, *[nbytes - (place + width) for place in places]]
+        offsets: list[Value | int] = [*places, *[nbytes - (place + width) for place in places]]
         vectors = [f.load(kind, f.offset(source, offset), 1) for offset in offsets]
         for vector, offset in zip(vectors, offsets, strict=True):
             f.store(vector, f.offset(target, offset), 1)
