@@ -1,7 +1,7 @@
 """Many random programs of loops in loops and branches: `python tests/loop_fuzz.py FIRST COUNT`.
 
 Each is compared with plain loops over NumPy on every engine, and every fifth gradient with that of the
-same steps written one after the other.
+same steps written one after the other, also in the least memory that it can be computed in.
 """
 
 from __future__ import annotations
@@ -46,6 +46,19 @@ def check(seed: int) -> None:
         found, slopes = (gradient(program, language, values) for language in (LAZY, UNROLLED))
         for got, one in zip(found, slopes, strict=True):
             np.testing.assert_allclose(got.numpy(), one.numpy(), rtol=1e-5, atol=1e-7)
+        check_in_least_memory(program, values, [s.numpy() for s in slopes])
+
+
+def check_in_least_memory(program: LoopProgram, values: list[Any], slopes: list[Any]) -> None:
+    """The gradient within the smallest budget."""
+    variables = [tw.var(f"g{i}", s, d) for i, (s, d) in enumerate(program.inputs)]
+    graph = tw.Graph(variables, gradient(program, LAZY, variables), unused="ignore")
+    try:
+        compiled = graph.compile(memory=1)
+    except tw.MemoryBudgetError as error:
+        compiled = graph.compile(memory=error.least_bytes)
+    for got, one in zip(compiled(*values), slopes, strict=True):
+        np.testing.assert_allclose(got, one, rtol=1e-5, atol=1e-7)
 
 
 def gradient(program: LoopProgram, language: Any, values: list[Any]) -> Any:
