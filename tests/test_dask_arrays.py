@@ -174,6 +174,19 @@ def test_convolutions_and_pools_over_blocks() -> None:
     check(tw.jit(layer)(chunked), tw.jit(layer)(x))
 
 
+def test_gradients_of_convolutions_are_sums_over_blocks_of_images() -> None:
+    x, kernel = numbers((7, 8, 6, 2)), numbers((3, 3, 2, 4))
+
+    def loss(kernel: Any, x: Any) -> Any:
+        y = tnp.max_pool2d(tw.nn.relu(tnp.conv2d(x, kernel, padding="SAME")), 2)
+        return tnp.sum(tnp.conv2d(tnp.avg_pool2d(y, 2, stride=1), tnp.ones((2, 2, 4, 1))) ** 2)
+
+    slopes = tw.jit(tw.grad(loss, argnums=(0, 1)))
+    found = slopes(kernel, in_chunks(x, ((2, 4, 1), (8,), (6,), (2,))))
+    assert found[1].chunks[0] == (2, 4, 1)
+    check(found, slopes(kernel, x))
+
+
 # ---------------------------------------------------------------- however it is cut
 
 

@@ -15,11 +15,17 @@ from tawny.array import Array, wrap
 from tawny.distributed.blocks.boxes import Box, Chunks, box_shape
 from tawny.distributed.blocks.cuts import Cut, apply_op
 from tawny.distributed.blocks.lanes import own_axes
-from tawny.distributed.blocks.products import label_chunks, labels_of, product_reads
+from tawny.distributed.blocks.products import (
+    image_read,
+    label_chunks,
+    labels_of,
+    product_reads,
+)
 from tawny.dtype import DType
 from tawny.node import Node, make, scalar
 from tawny.op import Family
 from tawny.ops import elementwise as e
+from tawny.ops.convolution import ConvolutionKernelGradient
 from tawny.ops.creation import cast_node
 from tawny.ops.joining import Concat
 from tawny.ops.movement import expand_node
@@ -53,7 +59,7 @@ class BlockFold(NamedTuple):
     grid: Chunks
     """The blocks that are folded: of the operand, or of all labels of a product."""
     kept: tuple[int | None, ...]
-    """For each axis of the result the axis of the grid that it is; None where it has size 1."""
+    """For each axis of the result the axis of the grid that it is; None where it is not cut."""
     part: Callable[[Box], Cut]
     """What is computed of a block."""
     merge: Callable[[Sequence[Parts]], Parts]
@@ -74,6 +80,8 @@ def fold_of(node: Node, given: Sequence[Chunks], forced: bool = False) -> BlockF
         ):
             return None
         return _product_fold(node, chunks)
+    if isinstance(node.op, ConvolutionKernelGradient):
+        return _kernel_fold(node, given) if forced or len(given[0][0]) > 1 else None
     if not isinstance(node.op, (Reduction, ArgExtremum)):
         return None
     rank = len(node.inputs[0].shape)
@@ -328,3 +336,19 @@ def _product_fold(node: Node, chunks: dict[str, tuple[int, ...]]) -> BlockFold:
         partial(_cast_first, dtype=node.dtype),
         (combine, node.dtype),
     )
+
+
+def _kernel_fold(node: Node, given: Sequence[Chunks]) -> BlockFold:
+    """The gradient of a kernel: what some images add to it."""
+    op, own = node.op, wide_dtype(node.dtype)
+
+    def part(box: Box) -> Cut:
+        def build(nodes: Sequence[Node]) -> Parts:
+            return (cast_node(make(op, tuple(nodes)), own),)
+
+        return Cut(tuple([image_read(x, box[0]) for x in node.inputs]), op, build)
+
+    merge = partial(pairwise_merge, "add")
+    finish = partial(_cast_first, dtype=node.dtype)
+    kept = (None,) * len(node.shape)
+    return BlockFold(node, (given[0][0],), kept, part, merge, finish, ("add", node.dtype))

@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tawny.distributed.blocks.boxes import Box, Chunks, Sizes, Span, bounds, from_bounds
+from tawny.distributed.blocks.boxes import (
+    Box,
+    Chunks,
+    Sizes,
+    Span,
+    bounds,
+    from_bounds,
+    single,
+    whole,
+)
 from tawny.distributed.blocks.cuts import Cut, Read, Rule, apply_op
 from tawny.node import Node, make
 from tawny.op import Family
-from tawny.ops.convolution import Convolution
+from tawny.ops.convolution import Convolution, ConvolutionInputGradient
 from tawny.ops.einsum import Einsum
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
-from tawny.ops.pooling import AvgPool, MaxPool, WindowFold
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    Upsampling,
+    UpsamplingGradient,
+    WindowFold,
+)
 from tawny.ops.series import Correlate
 from tawny.ops.window import spans as window_spans
 from tawny.shape import Shape, size
@@ -155,14 +173,54 @@ def _windows_cut(node: Node, box: Box) -> Cut:
 
     def build(nodes: Sequence[Node]) -> tuple[Node, ...]:
         made = make(op, tuple(nodes))
-        whole = made.shape == tuple([length for _, length, _ in ranges])
-        return (made if whole else make(Slice(ranges), (made,)),)
+        is_all = made.shape == tuple([length for _, length, _ in ranges])
+        return (made if is_all else make(Slice(ranges), (made,)),)
 
     reads = ((x, tuple(read)), *[(k, tuple([(0, n) for n in k.shape])) for k in kernel])
     return Cut(reads, (op, ranges), build)
 
 
 WINDOWS: Final = Rule(_windows_chunks, _windows_cut)
+
+
+IMAGES: Final[dict[Family, tuple[int, ...]]] = {
+    ConvolutionInputGradient: (1,),
+    MaxPoolGradient: (0, 1),
+    MaxPoolSelect: (0, 1),
+    AvgPoolGradient: (0,),
+    Upsampling: (0,),
+    UpsamplingGradient: (0,),
+}
+"""Ops that are cut into images, and their operands that consist of these."""
+
+
+def image_read(x: Node, images: Span) -> Read:
+    """Some images, whole."""
+    return x, (images, *whole(x.shape[1:]))
+
+
+def _images_chunks(node: Node, given: Sequence[Chunks]) -> Chunks:
+    return (given[IMAGES[node.op.family][0]][0], *single(node.shape[1:]))
+
+
+def _images_cut(node: Node, box: Box) -> Cut:
+    """Images whole, of which the box may be a part."""
+    images = IMAGES[node.op.family]
+    reads = [
+        image_read(x, box[0]) if i in images else (x, whole(x.shape))
+        for i, x in enumerate(node.inputs)
+    ]
+    if box[1:] == whole(node.shape[1:]):
+        return apply_op(node.op, *reads)
+    op, ranges = node.op, ((0, box[0][1] - box[0][0], 1), *[(a, b - a, 1) for a, b in box[1:]])
+
+    def build(nodes: Sequence[Node]) -> tuple[Node, ...]:
+        return (make(Slice(ranges), (make(op, tuple(nodes)),)),)
+
+    return Cut(tuple(reads), (op, ranges), build)
+
+
+IMAGES_RULE: Final = Rule(_images_chunks, _images_cut)
 
 
 def _correlate_chunks(node: Node, given: Sequence[Chunks]) -> Chunks:
@@ -192,5 +250,6 @@ def _is_longer(node: Node) -> bool:
 PRODUCT_RULES: Final[dict[Family, Rule]] = {
     **dict.fromkeys((Matmul, Einsum), PRODUCT),
     **dict.fromkeys((Convolution, MaxPool, AvgPool), WINDOWS),
+    **dict.fromkeys(IMAGES, IMAGES_RULE),
     Correlate: Rule(_correlate_chunks, _correlate_cut, _is_longer),
 }

@@ -63,7 +63,8 @@ class Root(NamedTuple):
         """The chunks of the result."""
         if self.fold is None:
             return self.grid
-        return tuple([(1,) if a is None else self.grid[a] for a in self.fold.kept])
+        pairs = zip(self.node.shape, self.fold.kept, strict=True)
+        return tuple([(n,) if a is None else self.grid[a] for n, a in pairs])
 
 
 class BlockStage(NamedTuple):
