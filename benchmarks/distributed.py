@@ -207,33 +207,38 @@ MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], int]] = {
 """Models, the shape of a sample, and the rows of a batch."""
 
 
-def train_seconds(make: Callable[[], Any], data: Any, batch: int, steps: int, client: Any) -> float:
-    """Seconds that so many steps take, with all that is done before the first."""
+def processor_seconds(client: Any) -> float:
+    """Seconds that processors have spent on this process, and on the workers of a client."""
+    return time.process_time() + (sum(client.run(time.process_time).values()) if client else 0.0)
+
+
+def train_seconds(
+    make: Callable[[], Any], data: Any, batch: int, steps: int, client: Any
+) -> tuple[float, float]:
+    """Seconds that so many steps take, with all that is done before the first; and of processors."""
     options: dict[str, Any] = {"batch": batch, "epochs": 1000, "steps": steps, "client": client}
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), processor_seconds(client)
     nn.train(make().initialise(1), nn.cross_entropy, data, optim.Adam(1e-3), **options)
-    return time.perf_counter() - start
+    return time.perf_counter() - start, processor_seconds(client) - spent
 
 
 def training(client: Any) -> None:
     """The time of a step, on two workers and in one process."""
     rng = np.random.default_rng(0)
-    print(f"a step of nn.train: one process of {WORKERS} threads, {WORKERS} workers of one thread")
+    print(f"a step of nn.train: one process of {WORKERS} threads beside {WORKERS} workers of one,")
+    print("by the clock and in time of processors, which other work on the machine changes less")
     for name, (make, shape, batch) in MODELS.items():
-        data = (
-            rng.normal(size=(20 * batch, *shape)).astype("float32"),
-            rng.integers(0, 10, 20 * batch),
-        )
-        steps = max(8, int(1.0 / train_seconds(make, data, batch, 8, None)) * 8)
+        rows = 20 * batch
+        data = rng.normal(size=(rows, *shape)).astype("float32"), rng.integers(0, 10, rows)
+        steps = max(8, int(1.0 / train_seconds(make, data, batch, 8, None)[0]) * 8)
         kinds = [(at, count) for at in (None, client) for count in (steps, 3 * steps)]
-        rounds = [[train_seconds(make, data, batch, n, at) for at, n in kinds] for _ in range(4)]
-        best = [min(column) for column in zip(*rounds, strict=True)]
+        rounds = [[train_seconds(make, data, batch, n, at) for at, n in kinds] for _ in range(3)]
+        best = np.min(rounds, axis=0)
         alone, apart = [1e3 * (best[k + 1] - best[k]) / (2 * steps) for k in (0, 2)]
         size = sum([4 * p.size for p in leaves(make().initialise(1).parameters)]) / 1e6
-        print(
-            f"  {name:20} {batch} rows, {size:5.1f} MB of gradients: {alone:7.2f} ms, {apart:7.2f} ms, "
-            f"{apart / alone:.2f}x"
-        )
+        print(f"  {name:20} {batch} rows, {size:5.1f} MB of gradients")
+        for what, one, two in zip(("clock", "processors"), alone, apart, strict=True):
+            print(f"    {what:12} {one:8.2f} ms {two:8.2f} ms {two / one:6.2f}x")
 
 
 def layers(count: int, width: int) -> tw.Graph:

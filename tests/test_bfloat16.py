@@ -97,6 +97,17 @@ def test_values_go_in_and_come_out(engine) -> None:
         program(x=given.astype("complex64"))
 
 
+def test_values_are_viewed_where_they_lie(engine) -> None:
+    x = tw.var("x", (3,), "bfloat16")
+    program = tw.Graph([x], [x * 2]).compile(engine=engine)
+    program.set(x=[1.0, 2.0, 3.0])
+    (view,) = program.run(views=True)
+    if isinstance(view, np.ndarray):  # and no array of a device
+        assert view.dtype == BF16
+        assert view.tolist() == [2.0, 4.0, 6.0]
+        assert not view.flags.writeable
+
+
 def test_values_are_printed_as_numbers() -> None:
     x = tnp.asarray(np.array([1.5, 2], BF16))
     assert repr(x) == "Array([1.5, 2], dtype=bfloat16)"

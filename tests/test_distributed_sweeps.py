@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,18 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from cluster_functions import end_process, invert, note_run, pause, run_graph
-from clusters import SOURCE, further_worker, kill, start_cluster, wait_until, worker_processes
+from clusters import (
+    SOURCE,
+    WORKERS,
+    further_worker,
+    kill,
+    start_cluster,
+    wait_until,
+    worker_processes,
+)
 from random_graphs import assert_same_bits
-from tawny import progress
-from tawny.distributed import clients
+from tawny import nn, optim, progress
+from tawny.distributed import clients, replication
 from tawny.tree import leaves
 
 key_split = pytest.importorskip("dask.utils").key_split
@@ -281,7 +291,21 @@ def test_a_worker_with_another_version_is_refused_by_name(client: Any, tmp_path:
             program.sweep(x=[1.0], client=client)
         with pytest.raises(RuntimeError, match=said.replace("sweep", "map")):
             tw.map(program.graph, client, x=[1.0])
+        data = np.ones((8, 2), "float32"), np.ones((8, 1), "float32")
+        given: tuple[Any, ...] = nn.Linear(2, 1), nn.mean_squared, data, optim.SGD(0.1)
+        with pytest.raises(RuntimeError, match=said.replace("sweep", r"nn\.train")):
+            nn.train(*given, client=client)
     assert program.sweep(x=[1.0], client=client) == [2.0]
+    with ExitStack() as stack:
+
+        def watch(now: Any) -> None:
+            if now.step == 2 and now.event == "batch":
+                stack.enter_context(further_worker(client, "late-one", path=tmp_path))
+                time.sleep(replication.ASKING_SECONDS)
+
+        with pytest.warns(RuntimeWarning, match=r"has Tawny 0\.0\.7.*training goes on without it"):
+            history = nn.train(*given, steps=4, epochs=4, client=client, callbacks=[watch])
+        assert [count for _, count in history.workers] == [WORKERS]
 
 
 def test_a_worker_with_too_little_memory_says_what_helps() -> None:

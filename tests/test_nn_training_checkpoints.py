@@ -251,6 +251,31 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         nn.Checkpoint(path, every="hour")
 
 
+def test_a_path_with_fields_stands_for_the_newest_whole_file(through: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run-{epoch}-{step}.safetensors"
+    with pytest.raises(FileNotFoundError, match=r"there is no whole checkpoint .*run-\{epoch\}"):
+        train(network(), resume=path)
+    train(network(), checkpoint=nn.Checkpoint(path, every=3), steps=10)
+    (tmp_path / "run-9-other.safetensors").touch()
+    assert (tmp_path / "run-2-9.safetensors").exists()
+    model = network(seed=99)
+    same((model, train(model, resume=path)), through)
+    cut = (tmp_path / "run-2-9.safetensors").read_bytes()[:-1]
+    (tmp_path / "run-2-9.safetensors").write_bytes(cut)
+    with pytest.warns(RuntimeWarning, match=r"run-2-9.*an older checkpoint is taken"):
+        same((model, train(model, resume=path)), through)
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "[[0, -1]]", "[[0, 1, 2]]", '[["a", 1]]'])
+def test_records_of_workers_are_checked(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    train(network(), checkpoint=path, epochs=1)
+    contents = safetensors.read(path)
+    safetensors.write(path, contents.arrays, {**contents.text, "workers": text}, "test")
+    with pytest.raises(tw.GraphFileError, match="workers: expected pairs of a step and a number"):
+        train(network(), resume=path)
+
+
 def test_places_where_nothing_can_be_written_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"path is 'a\{stp\}'; its fields may be \{step\} and"):
         nn.Checkpoint("a{stp}")

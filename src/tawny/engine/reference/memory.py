@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from tawny.dtype import is_bfloat16
 from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.engine.protocol import BindableArray, DirectRun, MemoryRange, Task
 from tawny.engine.reference import compute
@@ -137,7 +138,9 @@ class HostMemory(Unique):
         """The value of a variable or a kept node where it lies, through a view for reading."""
         view = self._views.get(node)
         if view is None:
-            view = self._views[node] = np.asarray(self.value(node).data.toreadonly())
+            value = self.value(node)
+            bits = value.view(np.uint16) if is_bfloat16(value.dtype) else value  # as buffers go
+            view = self._views[node] = np.asarray(bits.data.toreadonly()).view(value.dtype)
         return view
 
     def value(self, node: Node) -> Value:
