@@ -167,3 +167,27 @@ def test_recurrent_networks_are_trained_within_a_budget(kind: Any) -> None:
     assert program.plan.peak_bytes <= budget
     for got, one in zip(program(*values), free(*values), strict=True):
         np.testing.assert_allclose(got, one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
+def test_sums_over_steps_take_their_bytes_once() -> None:
+    """The slopes of weights begin as zeros and are carried."""
+    w, x = tw.var("w", (64, 64)), tw.var("x", (10, 1, 64))
+
+    def loss(w: Any) -> Any:
+        start = tnp.zeros((1, 64))
+        return tnp.sum(tw.scan(lambda h, r: (tnp.tanh(h @ w + r), None), start, x)[0])
+
+    plan = tw.Graph([w, x], tw.grad(loss)(w)).plan(threads=1)
+    assert plan.peak_bytes < 64 * 64 * 8 + 20_000
+
+
+@pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
+def test_weights_that_are_known_are_made_ready_for_the_steps() -> None:
+    layer, x = nn.LSTM(64, 64), tw.var("x", (16, 4, 64), "float32")
+    program: Any = tw.Graph([x], layer(x)).compile(engine="cpu")
+    other = tw.Graph([x], layer(x)).compile(engine="reference")
+    values = drawn(16, 4, 64).astype("float32")
+    np.testing.assert_allclose(program(values), other(values), rtol=1e-3, atol=1e-5)
+    weights = layer.parameters["recurrent"]
+    assert program._compiled.executable._table.prepared_bytes >= weights.nbytes
