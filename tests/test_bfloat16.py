@@ -134,6 +134,8 @@ def test_graphs_arrays_and_programs_are_kept_in_files(tmp_path: Path) -> None:
         assert found.dtype == BF16
         assert float(found) == -1
     tw.save_arrays(tmp_path / "a.safetensors", {"w": weights, "f": np.ones(3, "float32")})
+    with pytest.raises(TypeError, match="NumPy's files hold no bfloat16"):
+        tnp.save(tmp_path / "w.npy", weights)
     header = (tmp_path / "a.safetensors").read_bytes()[8:].partition(b"}}")[0]
     assert b'"BF16"' in header
     back = tw.load_arrays(tmp_path / "a.safetensors")

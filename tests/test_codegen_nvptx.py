@@ -66,7 +66,7 @@ def ptx_of(codes: dict[str, ElementCode]) -> str:
     return assembly(module.text(), TARGET)
 
 
-@pytest.mark.parametrize("dtype", dt.DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*dt.DTYPES, dt.bfloat16()], ids=str)
 def test_every_op_is_a_kernel_of_a_gpu(dtype: DType) -> None:
     found = {name: code_of(op, dtype) for name, op in ELEMENTWISE.items()}
     codes = {name: code for name, code in found.items() if code is not None}

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tawny.array import ArrayLike, value_outside
+from tawny.dtype import is_bfloat16
+from tawny.errors import type_error
 from tawny.node import Value
 from tawny.operator import public
 from tawny.ops.creation import asarray
@@ -17,17 +19,29 @@ def _value(x: ArrayLike, op: str) -> Value:
     return value_outside(asarray(x), op)
 
 
+def _storable(x: ArrayLike, op: str) -> Value:
+    """The value of an array that NumPy's files can hold: they forget what bfloat16 is."""
+    value = _value(x, op)
+    if is_bfloat16(value.dtype):
+        raise type_error(
+            op,
+            "NumPy's files hold no bfloat16; write x.astype('float32'), which has all its numbers, "
+            "or use tw.save_arrays",
+        )
+    return value
+
+
 @public()
 def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Write the value of an array to a `.npy` file."""
-    np.save(file, _value(arr, "save"), allow_pickle=allow_pickle)
+    np.save(file, _storable(arr, "save"), allow_pickle=allow_pickle)
 
 
 @public()
 def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
     """Write the values of arrays, named or in order, to a `.npz` file."""
-    named = {name: _value(x, "savez") for name, x in kwds.items()}
-    np.savez(file, *[_value(x, "savez") for x in args], allow_pickle=allow_pickle, **named)
+    named = {name: _storable(x, "savez") for name, x in kwds.items()}
+    np.savez(file, *[_storable(x, "savez") for x in args], allow_pickle=allow_pickle, **named)
 
 
 @public()
@@ -35,9 +49,9 @@ def savez_compressed(
     file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike
 ) -> None:
     """Write the values of arrays, named or in order, to a compressed `.npz` file."""
-    named = {name: _value(x, "savez_compressed") for name, x in kwds.items()}
+    named = {name: _storable(x, "savez_compressed") for name, x in kwds.items()}
     np.savez_compressed(
-        file, *[_value(x, "savez_compressed") for x in args], allow_pickle=allow_pickle, **named
+        file, *[_storable(x, "savez_compressed") for x in args], allow_pickle=allow_pickle, **named
     )
 
 
