@@ -39,17 +39,17 @@ def assert_sums(got: Any, exact: Any, size: Any) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("wide", [True, False])
-@pytest.mark.parametrize(("left", "right"), SHAPES)
-def test_matrices(left: Any, right: Any, known: bool, wide: bool, engine: str) -> None:
-    a, b = halves(left), halves(right)
-    x, y = tw.var("x", left, BF16), tw.var("y", right, BF16)
-    factor = tnp.asarray(b) if known else y
-    made = x.astype("f4") @ factor.astype("f4") if wide else x @ factor
-    program = tw.Graph([x] if known else [x, y], made).compile(engine=engine)
-    got = program(x=a) if known else program(x=a, y=b)
-    assert got.dtype == ("float32" if wide else BF16)
-    one, other = a.astype("f8"), b.astype("f8")
-    assert_sums(got, one @ other, np.abs(one) @ np.abs(other))
+def test_matrices(known: bool, wide: bool, engine: str) -> None:
+    for left, right in SHAPES if engine == "cpu" else SHAPES[::3]:
+        a, b = halves(left), halves(right)
+        x, y = tw.var("x", left, BF16), tw.var("y", right, BF16)
+        factor = tnp.asarray(b) if known else y
+        made = x.astype("f4") @ factor.astype("f4") if wide else x @ factor
+        program = tw.Graph([x] if known else [x, y], made).compile(engine=engine)
+        got = program(x=a) if known else program(x=a, y=b)
+        assert got.dtype == ("float32" if wide else BF16)
+        one, other = a.astype("f8"), b.astype("f8")
+        assert_sums(got, one @ other, np.abs(one) @ np.abs(other))
 
 
 @pytest.mark.parametrize("wide", [True, False])
@@ -197,7 +197,7 @@ def run_at(level: str) -> list[str]:
 
 
 def test_every_instruction_set_gives_the_same_bits() -> None:
-    found = {s.name: run_at(s.name) for s in INSTRUCTION_SETS}
+    found = {name: run_at(name) for name in (INSTRUCTION_SETS[0].name, "avx2", "sse2")}
     assert len({bits for _, bits in found.values()}) == 1
     assert found["avx2"][0] == "False"
     assert found[INSTRUCTION_SETS[0].name][0] == str(host().multiplies_halves)
