@@ -108,8 +108,8 @@ def tawny(steps: Sequence[Step], shape: tuple[int, ...], engine: str = "cpu") ->
 # ----------------------------------------------------------------------- torch
 
 
-def torch_steps(steps: Sequence[Step]) -> Callable[[Any], Any]:
-    """A function of a tensor, channels last in memory, weights converted once."""
+def torch_steps(steps: Sequence[Step], device: str = "cpu") -> Callable[[Any], Any]:
+    """A function of a tensor, channels last in memory, weights on the device, converted once."""
     import torch
 
     f = torch.nn.functional
@@ -118,10 +118,10 @@ def torch_steps(steps: Sequence[Step]) -> Callable[[Any], Any]:
         made = dict(settings)
         for name, value in settings.items():
             if isinstance(value, np.ndarray):
-                made[name] = torch.from_numpy(value)
+                made[name] = torch.from_numpy(value).to(device)
         if "kernel" in made:
             plain = torch.from_numpy(np.ascontiguousarray(settings["kernel"].transpose(3, 2, 0, 1)))
-            made["kernel"] = plain.to(memory_format=torch.channels_last)
+            made["kernel"] = plain.to(device, memory_format=torch.channels_last)
         if "pads" in made:
             made["pads"] = (settings["pads"][0][0], settings["pads"][1][0])
         return made
@@ -195,6 +195,18 @@ def _torch(
 def jax(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
     """JAX, jitted."""
     import jax as library
+
+    start = time.perf_counter()
+    function = jax_steps(steps)
+    function(np.zeros(shape, np.float32)).block_until_ready()
+    return Built(
+        lambda x: np.asarray(function(x)), time.perf_counter() - start, version=library.__version__
+    )
+
+
+def jax_steps(steps: Sequence[Step]) -> Callable[[Any], Any]:
+    """A jitted function of an array, weights on JAX's device."""
+    import jax as library
     import jax.numpy as jnp
 
     lax = library.lax
@@ -240,7 +252,6 @@ def jax(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
         "dense": lambda x, weight, bias: x @ weight + bias,
         "softmax": lambda x: library.nn.softmax(x, -1),
     }
-    start = time.perf_counter()
     weights = [{k: v for k, v in s.settings.items() if isinstance(v, np.ndarray)} for s in steps]
 
     def network(x: Any, weights: list[dict[str, Any]]) -> Any:
@@ -249,11 +260,7 @@ def jax(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
 
     compiled = library.jit(network)
     placed = library.device_put(weights)
-    function = lambda x: compiled(x, placed)  # noqa: E731
-    function(np.zeros(shape, np.float32)).block_until_ready()
-    return Built(
-        lambda x: np.asarray(function(x)), time.perf_counter() - start, version=library.__version__
-    )
+    return lambda x: compiled(x, placed)
 
 
 # ------------------------------------------------------------------------ onnx

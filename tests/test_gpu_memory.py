@@ -193,6 +193,26 @@ def test_what_is_allocated_is_what_was_planned(
     assert sorted([n for n in sizes if n > single]) == sorted([planned, 40 * 50 * 8, 50 * 60 * 8])
 
 
+CHUNK = 2 << 20
+"""Bytes that NVIDIA's driver gives large arrays multiples of."""
+
+
+@pytest.mark.skipif(DEVICE != "cuda" or not has_device(), reason="only NVIDIA's driver says that")
+def test_the_device_has_as_many_bytes_less_as_were_planned() -> None:
+    x = tw.var("x", (5000, 7000))
+    graph = tw.Graph([x], tnp.cumsum(tnp.exp(x), 1))
+    programs = [graph.compile(engine=DEVICE)]  # its code stays on the device
+    device = engine_named(DEVICE).device
+    before = device().free_bytes
+    programs.append(graph.compile(engine=DEVICE))
+    programs[-1].set(x=np.zeros((5000, 7000)))
+    programs[-1].run(views=True)
+    after, plan = device().free_bytes, programs[-1].plan
+    assert before is not None
+    assert after is not None
+    assert 0 <= before - after - plan.peak_bytes - plan.resident_bytes <= 3 * CHUNK
+
+
 @needs_device
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

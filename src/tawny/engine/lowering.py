@@ -30,6 +30,8 @@ class MachineModel(NamedTuple):
     """Bytes that are moved in a second."""
     overhead: float
     """Seconds of starting any step."""
+    group_steps: int = 64
+    """Elementwise ops that are worth one kernel, at most."""
 
     def seconds(self, cost: Cost) -> float:
         """An estimate of the time a step takes."""

@@ -265,6 +265,7 @@ def group(state: CompileState) -> None:
         groups = grouping_pass(
             *(run_keys, engine.should_group, engine.min_group_size, least.append),
             alignment=engine.machine.alignment,
+            most_steps=engine.machine.group_steps,
         )
         repeats = repeats_pass(engine.should_group, run_keys)
         joined = product_group_pass(engine.can_fuse_product, run_keys)

@@ -10,6 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Final, NamedTuple, cast, final
@@ -31,11 +32,21 @@ from tawny.unique import Unique
 MOST_FUNCTIONS: Final = 4096
 """Functions that are remembered: those that were asked for last."""
 
+LEAST_KERNELS: Final = 2
+"""Kernels for which a thread is worth starting, and the most threads that compile at a time."""
+MOST_THREADS: Final = 16
+
 OUT_OF_MEMORY: Final = 2
 """The driver's number for an allocation that failed."""
 
 RELAXED: Final = 2
 """The driver's number for a capture beside which threads may call whatever they like."""
+
+GRANTED_SHARED: Final = 48 << 10
+"""Bytes of memory of a block that need not be asked for."""
+
+MOST_SHARED: Final = 8
+"""The driver's number for the most bytes of memory of a block that a function is launched with."""
 
 NEWEST_PTX: Final = {(9, 0): "sm_90", (10, 0): "sm_100", (12, 0): "sm_120"}
 """The architecture that code for a newer device is made for, by the least version."""
@@ -124,12 +135,14 @@ class LoadedModule(Unique):
         self._driver, self._handle = driver, c_void_p()
         driver.library.call("cuModuleLoadData", byref(self._handle), c_char_p(ptx.encode()))
 
-    def function(self, name: str) -> ModuleFunction:
-        """One of its functions."""
-        found = c_void_p()
+    def function(self, name: str, shared: int) -> ModuleFunction:
+        """One of its functions, launched with `shared` bytes of memory of a block."""
+        found, library = c_void_p(), self._driver.library
         given = byref(found), self._handle, c_char_p(name.encode())
-        self._driver.library.call("cuModuleGetFunction", *given)
-        return ModuleFunction(found, self)
+        library.call("cuModuleGetFunction", *given)
+        if shared > GRANTED_SHARED:
+            library.call("cuFuncSetAttribute", found, MOST_SHARED, c_int(shared))
+        return ModuleFunction(found, self, shared)
 
     def __del__(self) -> None:
         if self._handle and self._driver.is_usable:
@@ -142,6 +155,8 @@ class ModuleFunction(NamedTuple):
 
     handle: c_void_p
     module: LoadedModule
+    shared: int
+    """Bytes of memory of a block that it is launched with."""
 
 
 @final
@@ -238,6 +253,11 @@ class CudaDriver(Unique):
         """What users call the device."""
         return f"cuda:{self.number}"
 
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether the device is of Ampere's kind or a later one."""
+        return self.capability >= (8, 0)
+
     def address(self, buffer: DeviceBuffer) -> int:
         """Where a buffer begins."""
         return buffer.address
@@ -298,23 +318,39 @@ class CudaDriver(Unique):
             )
 
     def load(self, codes: Sequence[KernelCode]) -> Sequence[ModuleFunction]:
-        """The functions of kernels; those that are new are compiled as one module."""
+        """The functions of kernels; those that are new are compiled."""
         self.enter()
         with self._lock:
             new = [code for code in dict.fromkeys(codes) if code not in self._functions]
-            if new:
-                module = Module(IR_TARGET)
-                for number, code in enumerate(new):
-                    code.write(module, f"kernel{number}", code.structure)
-                loaded = LoadedModule(self, assembly(module.text(), self.target))
-                for number, code in enumerate(new):
-                    self._functions[code] = loaded.function(f"kernel{number}")
+            for made in self._build(new):
+                self._functions |= made
             found = [self._functions[code] for code in codes]
             for code in codes:
                 self._functions.move_to_end(code)
             while len(self._functions) > MOST_FUNCTIONS:
                 self._functions.popitem(last=False)
             return found
+
+    def _build(self, codes: Sequence[KernelCode]) -> list[dict[KernelCode, ModuleFunction]]:
+        """The functions of kernels, a module for each thread that compiles some."""
+        count = min(len(codes) // LEAST_KERNELS, os.cpu_count() or 1, MOST_THREADS)
+        if count < 2:
+            return [self._build_module(codes)] if codes else []
+        shares = [codes[i::count] for i in range(count)]
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(self._build_module, shares))
+
+    def _build_module(self, codes: Sequence[KernelCode]) -> dict[KernelCode, ModuleFunction]:
+        """The functions of kernels, compiled as one module."""
+        self.enter()
+        module = Module(IR_TARGET)
+        for number, code in enumerate(codes):
+            code.write(module, f"kernel{number}", code.structure)
+        loaded = LoadedModule(self, assembly(module.text(), self.target))
+        return {
+            code: loaded.function(f"kernel{number}", code.shared)
+            for number, code in enumerate(codes)
+        }
 
     def launch(
         self,
@@ -330,7 +366,7 @@ class CudaDriver(Unique):
         cells = np.array([n & _MASK for n in (*given, *numbers)], np.uint64)
         first = cells.ctypes.data
         arguments = (c_void_p * len(cells))(*range(first, first + 8 * len(cells), 8))
-        sizes = blocks, 1, 1, block, 1, 1, 0
+        sizes = blocks, 1, 1, block, 1, 1, function.shared
         self.library.call(
             "cuLaunchKernel",
             function.handle,

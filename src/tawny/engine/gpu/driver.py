@@ -15,7 +15,9 @@ from tawny.engine.protocol import Device
 if TYPE_CHECKING:
     from tawny.engine.gpu.array import GpuArray
 
-GPU: Final = MachineModel(alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6)
+GPU: Final = MachineModel(
+    alignment=64, operations=1e13, bandwidth=1e12, overhead=5e-6, group_steps=512
+)
 """An ordinary GPU; starting a step is a launch."""
 
 Bytes = npt.NDArray[np.uint8]
@@ -30,6 +32,11 @@ class DeviceDriver(Protocol):
     @property
     def label(self) -> str:
         """What users call the device: the engine's name, and the device's number."""
+        ...
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether kernels may use what `kernels/warp.py` writes."""
         ...
 
     def facts(self) -> Device:

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from tawny import dtype as dt
 from tawny.engine.gpu import products as products
 from tawny.engine.gpu.array import GpuArray
 from tawny.engine.gpu.driver import GPU, DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable
 from tawny.engine.gpu.loops import launches_of, runs_on_device, scratch_of
 from tawny.engine.gpu.rules import supports_body
+from tawny.engine.gpu.target import KernelTarget
 from tawny.engine.layout import Views
 from tawny.engine.lowering import types
-from tawny.engine.protocol import Device, Task
+from tawny.engine.protocol import PRECISIONS, Device, Task
 from tawny.errors import PerformanceWarning, warn
 from tawny.lazy import cached_property
 from tawny.node import Node, Value
@@ -37,10 +39,27 @@ class GpuEngine:
     shares_factors = False
     sorts_partly = False
     machine = GPU
-    precisions: Collection[str] = ("bfloat16",)
 
-    def __init__(self, name: str, open_device: Callable[[], DeviceDriver]) -> None:
-        self.name, self._open_device = name, open_device
+    def __init__(
+        self,
+        name: str,
+        open_device: Callable[[], DeviceDriver],
+        precision: str | None = None,
+    ) -> None:
+        self.name, self._open_device, self._precision = name, open_device, precision
+        self._coarser: dict[str, GpuEngine] = {}
+
+    @property
+    def precisions(self) -> Collection[str]:
+        """All, where the device has tensor cores; else what the graph says."""
+        return PRECISIONS if self.target.has_tensor_cores else ("bfloat16",)
+
+    def in_precision(self, precision: str) -> GpuEngine:
+        """An engine on the same device that rounds factors of products so."""
+        if precision not in self._coarser:
+            made = GpuEngine(self.name, lambda: self.driver, precision)
+            return self._coarser.setdefault(precision, made)
+        return self._coarser[precision]
 
     @cached_property
     def driver(self) -> DeviceDriver:
@@ -48,14 +67,13 @@ class GpuEngine:
         return self._open_device()
 
     def should_round(self, product: Node) -> bool:
-        """Always: less memory is read."""
-        del product
-        return True
+        """Wherever kernels do not: less memory is read then."""
+        return not (self.target.has_tensor_cores and product.dtype == dt.FLOAT32)
 
-    def in_precision(self, precision: str) -> GpuEngine:
-        """Itself: what is rounded is said by the graph."""
-        del precision
-        return self
+    @cached_property
+    def target(self) -> KernelTarget:
+        """What kernels are chosen for."""
+        return KernelTarget(self.driver.has_tensor_cores, self._precision)
 
     def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Never: products are whole."""
@@ -88,13 +106,13 @@ class GpuEngine:
     def scratch(self, node: Node, threads: int) -> int:
         """Bytes that the launches of a step need."""
         del threads
-        return scratch_of(node)
+        return scratch_of(node, self.target)
 
     def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """Which steps run on the device, and which on the host, in words."""
         del threads
         views = Views()
-        left = [n for n in steps if not runs_on_device(n, views)]
+        left = [n for n in steps if not runs_on_device(n, views, self.target)]
         by_host = Counter(n.name for n in left)
         copied = sum([_copied_bytes(node, views) for node in left])
         listed = ", ".join(f"{name} {n}" if n > 1 else name for name, n in by_host.items())
@@ -117,12 +135,12 @@ class GpuEngine:
         """Make the code of all kernels, in one go."""
         views = Views()
         steps = task.lowered.steps
-        codes = [launch.code for node in steps for launch in launches_of(node, views)]
+        codes = [one.code for node in steps for one in launches_of(node, views, self.target)]
         return self.driver.load(list(dict.fromkeys(codes)))
 
     def prepare(self, task: Task) -> GpuExecutable:
         """Allocate the memory, and find what each step launches."""
-        executable = GpuExecutable(task, self.driver)
+        executable = GpuExecutable(task, self.driver, self.target)
         self._warn_of_host(executable.by_host)
         return executable
 

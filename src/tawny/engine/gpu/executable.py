@@ -18,6 +18,7 @@ from tawny.engine.gpu.launch import DRAW, STATUS
 from tawny.engine.gpu.loops import copy_launches_of, launches_of, runs_on_device
 from tawny.engine.gpu.memory import BufferPlace, Location
 from tawny.engine.gpu.steps import CELL, Command, DeviceSteps
+from tawny.engine.gpu.target import PLAIN, KernelTarget
 from tawny.engine.protocol import Measurement, Task
 from tawny.engine.stopwatch import Stopwatch
 from tawny.node import Node, Value
@@ -46,13 +47,13 @@ class DeviceRoute(NamedTuple):
 class GpuExecutable(DeviceSteps):
     """A task run on a device, in an arena of its own."""
 
-    def __init__(self, task: Task, driver: DeviceDriver) -> None:
+    def __init__(self, task: Task, driver: DeviceDriver, target: KernelTarget = PLAIN) -> None:
         arena = BufferPlace(driver.allocate(max(task.layout.arena, 1)), 0)
         self._cells = driver.allocate(2 * CELL)
         driver.write(self._cells, 0, np.zeros(2 * CELL, np.uint8))
         places = {STATUS: 0, DRAW: CELL}
         own = {p: Location(None, self._cells, at) for p, at in places.items()}
-        super().__init__(task, driver, arena, own)
+        super().__init__(task, driver, arena, own, target)
         self.completed_runs = 0
         self._next_run: int | None = 0
         """The number of the run in the device's memory; None where it is not known."""
@@ -61,7 +62,8 @@ class GpuExecutable(DeviceSteps):
         self._has_updates = bool(task.updates or task.in_place_updates)
         self._at_once = driver.keeps_records
         steps = task.lowered.steps
-        draws = any(DRAW in launch.places for n in steps for launch in launches_of(n, self.views))
+        launches = [one for n in steps for one in launches_of(n, self.views, target)]
+        draws = any(DRAW in launch.places for launch in launches)
         if draws or (self._has_updates and self._at_once):
             self._updates.append(self.launch_all((NEXT_RUN,), ()))
         self._routes: dict[int, DeviceRoute] = {}
@@ -69,7 +71,8 @@ class GpuExecutable(DeviceSteps):
     @property
     def by_host(self) -> list[Node]:
         """The steps that the host computes."""
-        return [n for n in self.task.lowered.steps if not runs_on_device(n, self.views)]
+        steps = self.task.lowered.steps
+        return [n for n in steps if not runs_on_device(n, self.views, self.target)]
 
     def write(self, values: Sequence[tuple[int, Value]]) -> None:
         """Copy values into the buffers of variables; none takes its value unless all have one."""
@@ -86,9 +89,8 @@ class GpuExecutable(DeviceSteps):
     def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
         self._set_draw(draw)
-        with np.errstate(all="ignore"):
-            for position in positions:
-                self.commands[position].ask(draw)
+        for position in positions:
+            self.commands[position].ask(draw)
         self.driver.finish()
 
     def update(self) -> None:
@@ -108,9 +110,8 @@ class GpuExecutable(DeviceSteps):
         self._set_draw(draw)
         self._next_run = None
         turns, before = min(most, route.turns), self.completed_runs
-        with np.errstate(all="ignore"):
-            for part in route.before:
-                part(draw)
+        for part in route.before:
+            part(draw)
         try:
             if not self._has_updates or (self._at_once and len(route.parts) == 1):
                 self._complete(route.parts, draw, turns, lambda: False)
@@ -130,11 +131,10 @@ class GpuExecutable(DeviceSteps):
         """Ask for the parts that end a run, over and over, and wait for them."""
         done = 0
         try:
-            with np.errstate(all="ignore"):
-                while done < turns and not (done and stop()):
-                    for part in parts:
-                        part(draw)
-                    done += 1
+            while done < turns and not (done and stop()):
+                for part in parts:
+                    part(draw)
+                done += 1
         finally:
             self.driver.finish()
             self.completed_runs += done
@@ -197,11 +197,10 @@ class GpuExecutable(DeviceSteps):
         self._set_draw(draw)
         self.driver.finish()
         watch = Stopwatch()
-        with np.errstate(all="ignore"):
-            for position in positions:
-                self.commands[position].ask(draw)
-                self.driver.finish()
-                watch.note()
+        for position in positions:
+            self.commands[position].ask(draw)
+            self.driver.finish()
+            watch.note()
         self.update()
         watch.note()
         return watch.measurement(positions)

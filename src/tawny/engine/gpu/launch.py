@@ -48,6 +48,8 @@ class KernelCode:
     structure: Hashable
     long: bool = False
     """Whether it runs long enough to be optimised where a device's compiler takes long for that."""
+    shared: int = 0
+    """Bytes of memory of a block that are given when it is launched."""
 
     def ir(self) -> str:
         """The IR of a module with this kernel alone, called `SYMBOL`."""

@@ -16,6 +16,7 @@ from tawny.engine.gpu.kernels.random import NUMBER_DRAWS, NUMBER_STEP
 from tawny.engine.gpu.launch import DRAW, VECTOR_BYTES, Launch
 from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
+from tawny.engine.gpu.target import PLAIN, KernelTarget
 from tawny.engine.layout import StridedView, Views
 from tawny.node import Node
 from tawny.op import nbytes
@@ -48,40 +49,41 @@ class DeviceLoop(NamedTuple):
     """All bytes."""
 
 
-_KNOWN: Final[WeakKeyDictionary[Node, DeviceLoop | None]] = WeakKeyDictionary()
+_KNOWN: Final[WeakKeyDictionary[Node, dict[KernelTarget, DeviceLoop | None]]] = WeakKeyDictionary()
 
 
-def device_loop(node: Node) -> DeviceLoop | None:
+def device_loop(node: Node, target: KernelTarget = PLAIN) -> DeviceLoop | None:
     """How a loop or a branch runs on a device; None where some step of its bodies does not."""
-    if node not in _KNOWN:
-        _KNOWN[node] = _plan_loop(node)
-    return _KNOWN[node]
+    known = _KNOWN.setdefault(node, {})
+    if target not in known:
+        known[target] = _plan_loop(node, target)
+    return known[target]
 
 
-def runs_on_device(node: Node, views: Views) -> bool:
+def runs_on_device(node: Node, views: Views, target: KernelTarget = PLAIN) -> bool:
     """Whether a step runs on the device."""
     if isinstance(node.op, BodyOp):
-        return device_loop(node) is not None
-    return kernel_of(node, views) is not None
+        return device_loop(node, target) is not None
+    return kernel_of(node, views, target) is not None
 
 
-def scratch_of(node: Node) -> int:
+def scratch_of(node: Node, target: KernelTarget = PLAIN) -> int:
     """Bytes that the launches of a step need."""
     if isinstance(node.op, BodyOp):
-        loop = device_loop(node)
+        loop = device_loop(node, target)
         return 0 if loop is None else loop.scratch
-    kernel = kernel_of(node, Views())
+    kernel = kernel_of(node, Views(), target)
     return 0 if kernel is None else kernel.scratch
 
 
-def launches_of(node: Node, views: Views) -> Iterator[Launch]:
+def launches_of(node: Node, views: Views, target: KernelTarget = PLAIN) -> Iterator[Launch]:
     """What is launched for a step, checks first; each of a loop's once."""
     if not isinstance(node.op, BodyOp):
-        kernel = kernel_of(node, views)
+        kernel = kernel_of(node, views, target)
         if kernel is not None:
             yield from (*kernel.checks, *kernel.launches)
         return
-    loop = device_loop(node)
+    loop = device_loop(node, target)
     if loop is None:
         return
     for operand in loop.copied:
@@ -93,7 +95,7 @@ def launches_of(node: Node, views: Views) -> Iterator[Launch]:
             yield NUMBER_DRAWS
         inner = Views()
         for step in body.task.lowered.steps:
-            yield from launches_of(step, inner)
+            yield from launches_of(step, inner, target)
 
 
 def copy_launches_of(seen: StridedView) -> tuple[Launch, ...]:
@@ -114,15 +116,20 @@ def draws(body: BodyPlan) -> bool:
     return any(DRAW in launch.places for step in steps for launch in launches_of(step, views))
 
 
-def _plan_loop(node: Node) -> DeviceLoop | None:
+def _plan_loop(node: Node, target: KernelTarget) -> DeviceLoop | None:
     op, views, inner = node.op, Views(), Views()
     assert isinstance(op, BodyOp)
     bodies: list[BodyPlan] = []
+
+    def has_kernel(n: Node) -> bool:
+        return runs_on_device(n, inner, target)
+
+    def scratch(n: Node) -> int:
+        return scratch_of(n, target)
+
     for body in op.bodies():
         carried = {result: body.arguments[1 + c] for c, result in enumerate(carry_results(op))}
-        found = plan_body(
-            node, body, carried, lambda n: runs_on_device(n, inner), scratch_of, machine=GPU
-        )
+        found = plan_body(node, body, carried, has_kernel, scratch, machine=GPU)
         if found is None:
             return None
         bodies.append(found)

@@ -54,6 +54,8 @@ class DeviceMemory(Unique):
         self._not_owned = set(range(len(task.variables)))
         """The variables without memory of their own."""
         self._constants: dict[Node, Any] = {}
+        self._last: dict[Node, tuple[StridedView, Location]] = {}
+        """Values when a run has ended, those that were asked for."""
         self._index: dict[Place, int] = {(node, 0): i for i, node in enumerate(task.variables)}
         self._index |= {
             result_of(node): self._index[home, 0] for node, home in task.in_place_updates.items()
@@ -123,10 +125,13 @@ class DeviceMemory(Unique):
 
     def _final(self, node: Node) -> tuple[StridedView, Location]:
         """A value when a run has ended."""
+        if (known := self._last.get(node)) is not None:
+            return known
         seen = self.views(node)
         storages, number = self.task.layout.schedule.final_storages, self.task.lowered.values
         storage = RESIDENT if self._is_outside(seen) else storages[number[node, 0]]
-        return seen, self.operand(seen, storage)
+        found = self._last[node] = seen, self.operand(seen, storage)
+        return found
 
     # ------------------------------------------------------------------- places
 

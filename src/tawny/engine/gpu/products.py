@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from tawny import dtype as dt
+from tawny.dtype import DType
 from tawny.engine.gpu.kernels.contraction import (
     ColumnAxis,
     Contraction,
@@ -17,8 +19,10 @@ from tawny.engine.gpu.kernels.contraction import (
     Window,
     contraction_launch,
 )
-from tawny.engine.gpu.launch import DeviceArray, GpuKernel
+from tawny.engine.gpu.kernels.tensor_product import tensor_launches
+from tawny.engine.gpu.launch import DeviceArray, GpuKernel, Launch
 from tawny.engine.gpu.table import gpu_rule
+from tawny.engine.gpu.target import KernelTarget
 from tawny.engine.llvm.scalar.expressions import is_supported
 from tawny.op import ELEMENTWISE
 from tawny.ops.convolution import (
@@ -34,13 +38,59 @@ from tawny.shape import Shape, broadcast_strides
 
 
 def _kernel(
-    found: Contraction, operands: Sequence[DeviceArray], result: DeviceArray
+    found: Contraction,
+    operands: Sequence[DeviceArray],
+    result: DeviceArray,
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """The kernel of a contraction of operands of the result's dtype."""
+    return _kernels([found], operands, result, target)
+
+
+def _kernels(
+    contractions: Sequence[Contraction],
+    operands: Sequence[DeviceArray],
+    result: DeviceArray,
+    target: KernelTarget,
+    swapped: bool = False,
+) -> GpuKernel | None:
+    """The kernel of contractions that each compute a part of the result, one after the other.
+
+    Where it is `swapped`, the second operand is the left one.
+    """
     if any(m.dtype != result.dtype for m in operands):
         return None
-    launch = contraction_launch(found, result.dtype, len(operands))
-    return GpuKernel(() if launch is None else (launch,))
+    launches, scratch = list[Launch](), 0
+    for found in contractions:
+        made = _launches(found, operands[::-1] if swapped else operands, result.dtype, target)
+        launches += made[0]
+        scratch = max(scratch, made[1])
+    if swapped:
+        order = {0: 1, 1: 0}
+        launches = [
+            launch._replace(places=tuple([order.get(p, p) for p in launch.places]))
+            for launch in launches
+        ]
+    return GpuKernel(tuple(launches), scratch)
+
+
+def _launches(
+    found: Contraction, operands: Sequence[DeviceArray], dtype: DType, target: KernelTarget
+) -> tuple[tuple[Launch, ...], int]:
+    """The launches of a contraction, and their bytes of scratch memory."""
+    number, depth = len(operands), math.prod([axis.size for axis in found.depth])
+    is_worth = depth >= LEAST_DEPTH or target.precision is not None
+    if target.has_tensor_cores and dtype == dt.FLOAT32 and is_worth:
+        aligned = [m.aligned for m in operands]
+        made = tensor_launches(found, aligned, target.precision, number)
+        if made is not None:
+            return made
+    launch = contraction_launch(found, dtype, number)
+    return () if launch is None else (launch,), 0
+
+
+LEAST_DEPTH: Final = 8
+"""The depth from which tensor cores are used for float32: they add up as many products at once."""
 
 
 def _with_epilogue(
@@ -48,6 +98,7 @@ def _with_epilogue(
     epilogue: Epilogue,
     operands: Sequence[DeviceArray],
     result: DeviceArray,
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """The kernel of a contraction and its epilogue; `contraction` tells it by its result."""
     endings: list[Ending] = []
@@ -71,27 +122,36 @@ def _with_epilogue(
     dtype = result.dtype
     if not all(is_supported(e.op, (dtype,) * (1 + (e.operand is not None))) for e in endings):
         return None
-    return _kernel(contraction(result)._replace(endings=tuple(endings)), operands, result)
+    whole = contraction(result)._replace(endings=tuple(endings))
+    return _kernel(whole, operands, result, target)
 
 
-@gpu_rule(Matmul)
+@gpu_rule(Matmul, products=True)
 def matmul(
-    op: Matmul, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: Matmul,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """A product of matrices, or a stack of them."""
     del op
     (a, b), (result,) = operands, results
-    return _kernel(matrices(a, b, result), operands, result)
+    return _kernel(matrices(a, b, result), operands, result, target)
 
 
-@gpu_rule(FusedMatmul)
+@gpu_rule(FusedMatmul, products=True)
 def fused_matmul(
-    op: FusedMatmul, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: FusedMatmul,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """A product of matrices that may be transposed, and its epilogue."""
     a, b = operands[:2]
     a, b = _exchange_axes(a) if op.transpose_a else a, _exchange_axes(b) if op.transpose_b else b
-    return _with_epilogue(lambda into: matrices(a, b, into), op.epilogue, operands, results[0])
+    return _with_epilogue(
+        lambda into: matrices(a, b, into), op.epilogue, operands, results[0], target
+    )
 
 
 def _exchange_axes(matrix: DeviceArray) -> DeviceArray:
@@ -131,18 +191,24 @@ def _stack_steps(operand: DeviceArray, inner: int, rank: int) -> list[int]:
     return [0] * (rank - len(own)) + own
 
 
-@gpu_rule(Convolution)
+@gpu_rule(Convolution, products=True)
 def convolution(
-    op: Convolution, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: Convolution,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """Windows of the input times the kernel."""
     (x, kernel), (result,) = operands, results
-    return _kernel(windows_times_kernel(op, x, kernel, result), operands, result)
+    return _kernel(windows_times_kernel(op, x, kernel, result), operands, result, target)
 
 
-@gpu_rule(FusedConvolution)
+@gpu_rule(FusedConvolution, products=True)
 def fused_convolution(
-    op: FusedConvolution, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: FusedConvolution,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """A convolution and its epilogue."""
     x, kernel = operands[:2]
@@ -150,7 +216,7 @@ def fused_convolution(
     def contraction(into: DeviceArray) -> Contraction:
         return windows_times_kernel(op, x, kernel, into)
 
-    return _with_epilogue(contraction, op.epilogue, operands, results[0])
+    return _with_epilogue(contraction, op.epilogue, operands, results[0], target)
 
 
 def windows_times_kernel(
@@ -185,9 +251,12 @@ def windows_times_kernel(
     return Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
 
 
-@gpu_rule(ConvolutionKernelGradient)
+@gpu_rule(ConvolutionKernelGradient, products=True)
 def kernel_gradient(
-    op: ConvolutionKernelGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: ConvolutionKernelGradient,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """Windows of the input times the slopes, summed over all positions."""
     (x, slope), (result,) = operands, results
@@ -217,21 +286,19 @@ def kernel_gradient(
     ]
     column = ColumnAxis(outputs, slope.strides[-1], result.strides[-1])
     found = Contraction((group,), tuple(rows), (column,), tuple(depth), tuple(windows))
-    return _kernel(found, operands, result)
+    return _kernel(found, operands, result, target)
 
 
-@gpu_rule(ConvolutionInputGradient)
+@gpu_rule(ConvolutionInputGradient, products=True)
 def input_gradient(
-    op: ConvolutionInputGradient, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: ConvolutionInputGradient,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """Windows of the slopes times the kernel turned around: one product for each residue."""
     (kernel, slope), (result,) = operands, results
-    if any(m.dtype != result.dtype for m in operands):
-        return None
-    made = [
-        contraction_launch(found, result.dtype) for found in residues(op, kernel, slope, result)
-    ]
-    return GpuKernel(tuple([launch._replace(places=(1, 0, 2)) for launch in made if launch]))
+    return _kernels(residues(op, kernel, slope, result), operands, result, target, swapped=True)
 
 
 def residues(
@@ -304,9 +371,12 @@ class _Residue(NamedTuple):
         )
 
 
-@gpu_rule(Einsum)
+@gpu_rule(Einsum, products=True)
 def einsum(
-    op: Einsum, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    op: Einsum,
+    operands: Sequence[DeviceArray],
+    results: Sequence[DeviceArray],
+    target: KernelTarget,
 ) -> GpuKernel | None:
     """A contraction of two operands, whose axes of size 1 stretch."""
     (result,) = results
@@ -339,4 +409,4 @@ def einsum(
         tuple(columns) or (ColumnAxis(1, 0, 0),),
         tuple(depth) or (DepthAxis(1, 0, 0),),
     )
-    return _kernel(found, operands, result)
+    return _kernel(found, operands, result, target)

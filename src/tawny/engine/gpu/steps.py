@@ -23,6 +23,7 @@ from tawny.engine.gpu.loops import (
 )
 from tawny.engine.gpu.memory import BufferPlace, DeviceMemory, Location, fetch
 from tawny.engine.gpu.table import kernel_of
+from tawny.engine.gpu.target import KernelTarget
 from tawny.engine.layout import StridedView
 from tawny.engine.lowering import types
 from tawny.engine.protocol import Task
@@ -58,8 +59,10 @@ class DeviceSteps(DeviceMemory):
         driver: DeviceDriver,
         arena: BufferPlace,
         own: Mapping[int, Location],
+        target: KernelTarget,
     ) -> None:
         super().__init__(task, driver, arena)
+        self.target = target
         self._own = own
         """Where the status of checks and the number that draws are made by lie."""
         self.commands = [self._command(p) for p in range(len(task.layout.sequence))]
@@ -77,10 +80,11 @@ class DeviceSteps(DeviceMemory):
             self.result(node, part, storage)
             for part, storage in enumerate(layout.schedule.writes[position])
         ]
-        loop = device_loop(node) if isinstance(node.op, BodyOp) else None
+        loop = device_loop(node, self.target) if isinstance(node.op, BodyOp) else None
+        target = self.target
         if loop is not None:
             return self._body_command(node, loop, seen, reads, writes, layout.scratch[position])
-        kernel = None if isinstance(node.op, BodyOp) else kernel_of(node, self.views)
+        kernel = None if isinstance(node.op, BodyOp) else kernel_of(node, self.views, target)
         on_host = self._host_command(node, seen, reads, writes)
         if kernel is None:
             return StepCommand(on_host, None)
@@ -145,7 +149,8 @@ class DeviceSteps(DeviceMemory):
             operands = [
                 fetch(driver, variables, v.memory, at) for v, at in zip(seen, reads, strict=True)
             ]
-            found = compute(node, operands, draw)
+            with np.errstate(all="ignore"):
+                found = compute(node, operands, draw)
             values = found if node.parts else (found,)
             for (shape, dtype), value, location in zip(types(node), values, writes, strict=True):
                 whole = np.ascontiguousarray(np.broadcast_to(value, shape), dtype)
@@ -196,7 +201,8 @@ class _DeviceBody:
         self.driver, self.op, self.loop = outer.driver, op, loop
         self._room = outer.within_arena(scratch)
         place = BufferPlace(self._room.buffer, self._room.offset)
-        self.bodies = [DeviceSteps(b.task, self.driver, place, own) for b in loop.bodies]
+        bodies = [(body.task, self.driver, place, own, outer.target) for body in loop.bodies]
+        self.bodies = [DeviceSteps(*given) for given in bodies]
 
     @property
     def launches(self) -> int | None:

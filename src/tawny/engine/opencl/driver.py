@@ -120,6 +120,11 @@ class OpenClDriver:
             return False
         return True
 
+    @property
+    def has_tensor_cores(self) -> bool:
+        """No: OpenCL knows none."""
+        return False
+
     def facts(self) -> Device:
         """The device as it is now."""
         device = self._device

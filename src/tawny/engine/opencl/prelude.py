@@ -52,3 +52,35 @@ ushort half_narrow(float x) {
 }
 """
 """From float16 to float32, and back with one rounding; no device needs an extension for it."""
+
+WARPS: Final = """\
+uint tawny_tf32(float x) {
+  uint bits = as_uint(x);
+  return isnan(x) ? 0x7fffffff : (bits + 0x1000) & 0xffffe000;
+}
+void tawny_copy(__local uchar *to, __global const uchar *from, uint inside, uint count) {
+  __local uint *target = (__local uint *)to;
+  __global const uint *source = (__global const uint *)from;
+  for (uint i = 0; i < count / 4; i++) target[i] = i < inside / 4 ? source[i] : 0;
+}
+float4 tawny_multiply(
+    __local uint *factors, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1,
+    float c0, float c1, float c2, float c3) {
+  uint thread = get_local_id(0), lane = thread & 31, group = lane >> 2, member = lane & 3;
+  uint given[6] = {a0, a1, a2, a3, b0, b1};
+  for (int i = 0; i < 6; i++) factors[6 * thread + i] = given[i] & 0xffffe000;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __local uint *warp = factors + 6 * (thread - lane);
+  float sums[4] = {c0, c1, c2, c3};
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < 8; k++) {
+      uint row = i >> 1, column = 2 * member + (i & 1), high = k >> 2;
+      float a = as_float(warp[6 * (4 * group + (k & 3)) + 2 * high + row]);
+      float b = as_float(warp[6 * (4 * column + (k & 3)) + 4 + high]);
+      sums[i] += a * b;
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return (float4)(sums[0], sums[1], sums[2], sums[3]);
+}
+"""
+"""What NVIDIA's warps do by one instruction, by threads that wait for each other."""

@@ -16,7 +16,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tawny.engine.opencl.prelude import HALVES, PRELUDE, WIDE
+from tawny.engine.opencl.prelude import HALVES, PRELUDE, WARPS, WIDE
+
+SUMS: Final = "{ float, float, float, float }"
+"""What a product of small tiles gives."""
 
 TYPES: Final = {
     "i1": "bool",
@@ -28,6 +31,7 @@ TYPES: Final = {
     "half": "ushort",
     "float": "float",
     "double": "double",
+    SUMS: "float4",
 }
 """The type of C that holds a value of LLVM's."""
 
@@ -81,6 +85,17 @@ REGISTERS: Final = {
 """Where a thread is, by NVIDIA's names and OpenCL's."""
 
 
+WARP_FUNCTIONS: Final = {
+    "llvm.nvvm.mma.m16n8k8.row.col.tf32": "tawny_multiply(tawny_factors, {})",
+    "llvm.nvvm.f2tf32.rna": "tawny_tf32({})",
+    "llvm.nvvm.cp.async.cg.shared.global.16.s": "tawny_copy({}, 16)",
+    "llvm.nvvm.cp.async.ca.shared.global.4.s": "tawny_copy({}, 4)",
+    "llvm.nvvm.cp.async.commit.group": "(void)0",
+    "llvm.nvvm.cp.async.wait.group": "(void)0",
+}
+"""Instructions of NVIDIA's warps, by functions that do what they do, and take their time."""
+
+
 class UntranslatableError(Exception):
     """IR that has no translation to OpenCL C."""
 
@@ -90,8 +105,9 @@ def opencl_source(ir: str) -> str:
     functions = [_TranslatedFunction(m[0]) for m in _FUNCTION.finditer(ir)]
     tables = [_constant_table(m) for m in _TABLE.finditer(ir)]
     shared = {m["name"]: int(m["count"]) * BYTES[m["type"]] for m in _SHARED.finditer(ir)}
+    shared |= {m["name"]: int(m["count"]) for m in _DYNAMIC.finditer(ir)}
     bodies = [f.text(shared) for f in functions]
-    helpers = [HALVES] * ("half" in ir) + [WIDE] * ("i128" in ir)
+    helpers = [HALVES] * ("half" in ir) + [WIDE] * ("i128" in ir) + [WARPS] * (SUMS in ir)
     prototypes = [f"{f.head};" for f in functions if not f.is_kernel]
     return "\n".join([PRELUDE, *helpers, *tables, *prototypes, *bodies])
 
@@ -105,6 +121,9 @@ _TABLE: Final = re.compile(
 _SHARED: Final = re.compile(
     r"^@(?P<name>[\w.]+) = .*?addrspace\(3\) global \[(?P<count>\d+) x (?P<type>\w+)\]",
     re.MULTILINE,
+)
+_DYNAMIC: Final = re.compile(
+    r"^@(?P<name>[\w.]+) = external addrspace\(3\) .*; (?P<count>\d+) bytes$", re.MULTILINE
 )
 _HEAD: Final = re.compile(
     r"define (?P<words>[\w ]*?)(?P<returns>void|\w+) @(?P<name>[\w.]+)\((?P<arguments>.*)\)[^)]*$"
@@ -197,6 +216,8 @@ class _TranslatedFunction:
             for name, nbytes in shared.items()
             if re.search(rf"\b{name}\b", text)
         ]
+        if "tawny_multiply" in text:
+            arrays.append("__local uint tawny_factors[1536];")
         body = "\n".join([*arrays, *self._arrays, *declarations, text])
         return f"{self.head} {{\n{body}\n}}\n"
 
@@ -420,7 +441,15 @@ class _TranslatedFunction:
 
     def call(self, result: str, rest: str) -> str:
         """What a function gives."""
-        return self._assign(result, rest.split(" ", 1)[0], self._call_text(rest))
+        kind = SUMS if rest.startswith(SUMS) else rest.split(" ", 1)[0]
+        return self._assign(result, kind, self._call_text(rest))
+
+    def part(self, result: str, rest: str) -> str:
+        """One of the sums that a product of small tiles gives."""
+        found = re.match(re.escape(SUMS) + r" (%[\w.]+), (\d)", rest)
+        if found is None:
+            raise UntranslatableError(f"extractvalue {rest}")
+        return self._assign(result, "float", f"{_c_name(found[1])}.s{found[2]}")
 
     def _call_text(self, rest: str) -> str:
         """A call as an expression."""
@@ -440,6 +469,8 @@ class _TranslatedFunction:
             return f"(uint){REGISTERS[register[1]]}({'xyz'.index(register[2])})"
         if name.startswith("llvm.nvvm.barrier"):
             return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
+        if name in WARP_FUNCTIONS:
+            return WARP_FUNCTIONS[name].format(", ".join(values))
         own = name.split(".")[1]
         if kind == "i128":
             return f"wide_{own}({values[0]})"
@@ -453,7 +484,7 @@ class _TranslatedFunction:
 _Rule = Callable[[_TranslatedFunction, str, str], str]
 _LABEL: Final = re.compile(r"^([\w.]+):$")
 _PHI: Final = re.compile(r"(%[\w.]+) = phi (\S+(?: addrspace\(\d+\))?) (.*)")
-_CALL: Final = re.compile(r"(?P<type>\w+) @(?P<name>[\w.]+)\((?P<arguments>.*)\)")
+_CALL: Final = re.compile(r"(?P<type>\w+|\{.*?\}) @(?P<name>[\w.]+)\((?P<arguments>.*)\)")
 _REGISTER: Final = re.compile(r"llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.([xyz])")
 
 
@@ -475,6 +506,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "load": _TranslatedFunction.load,
     "alloca": _TranslatedFunction.reserve,
     "call": _TranslatedFunction.call,
+    "extractvalue": _TranslatedFunction.part,
     **{
         name: _conversion(name)
         for name in (

@@ -18,9 +18,12 @@ each row.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache
+from itertools import chain
 from typing import Final
 
 from tawny.node import Node
+from tawny.op import Elementwise, Op
 from tawny.rewrite.flow import RunKey
 from tawny.rewrite.groups.loops import LoopFit, loop_fit, share_loops
 from tawny.rewrite.groups.memory import MemoryCheck
@@ -28,9 +31,21 @@ from tawny.rewrite.groups.relief import relieve
 from tawny.rewrite.groups.schedule import LARGEST, SMALL, PlannedUnits, UnitSchedule
 from tawny.rewrite.groups.tables import PLAIN, POINTWISE, REDUCTION, VIEW, NodeTables
 from tawny.rewrite.groups.units import GroupUnit, UnitTable
+from tawny.scalar import Expr, Prim, PrimCall
 
 MOST_STEPS: Final = 64
-"""Ops in a group, at most: long straight-line code compiles slowly, and gains nothing."""
+"""Ops in a group, at most: long straight-line code compiles slowly.
+
+Where every step costs a launch, groups of ops that are one instruction each have more.
+"""
+
+INSTRUCTIONS: Final = frozenset(
+    {
+        *(Prim.ADD, Prim.SUB, Prim.MUL, Prim.NEG, Prim.POS, Prim.ABS, Prim.SELECT),
+        *(Prim.MAX, Prim.MIN, Prim.EQ, Prim.NE, Prim.LT, Prim.LE, Prim.GT, Prim.GE),
+    }
+)
+"""Primitives that are an instruction or two of every processor."""
 
 MOST_INPUTS: Final = 16
 """Arrays of more than one element that a group reads, or reads parts of, at most."""
@@ -51,10 +66,12 @@ class GroupChoice:
         outputs: Sequence[Node],
         run_key: RunKey | None = None,
         alignment: int = 1,
+        most_steps: int = MOST_STEPS,
         *,
         certain: bool = False,
     ) -> None:
         """With `certain`, only what certainly takes no more memory is united."""
+        self._most_steps = most_steps
         self.tables = tables = NodeTables(order, outputs, run_key, alignment)
         self._units = UnitTable(tables)
         self._memory = MemoryCheck(self._units)
@@ -129,7 +146,7 @@ class GroupChoice:
         for k in readers:
             if units.of[k] is not unit:
                 return False
-        if tables.space[i] != unit.space or len(unit.members) >= MOST_STEPS:
+        if tables.space[i] != unit.space or not self._may_be_one(unit.members, [i]):
             return False
         if tables.run_keys is not None and tables.run_keys[i] != tables.run_keys[readers[0]]:
             return False
@@ -160,6 +177,14 @@ class GroupChoice:
             self._offer_again(unit)
         return True
 
+    def _may_be_one(self, some: Sequence[int], others: Sequence[int]) -> bool:
+        """Whether nodes are few enough for a group."""
+        count = len(some) + len(others)
+        if count <= MOST_STEPS or count > self._most_steps:
+            return count <= MOST_STEPS
+        order = self.tables.order
+        return all(_is_instruction(order[i].op) for i in chain(some, others))
+
     def _place_node(self, i: int) -> GroupUnit:
         """Begin a unit with a node, and unite it with those that read it where that is allowed."""
         units = self._units
@@ -181,7 +206,7 @@ class GroupChoice:
 
     def _unite_if_allowed(self, maker: GroupUnit, reader: GroupUnit) -> None:
         """Unite two units if that is allowed."""
-        if len(maker.members) + len(reader.members) > MOST_STEPS:
+        if not self._may_be_one(maker.members, reader.members):
             return
         run_keys = self.tables.run_keys
         if run_keys is not None and run_keys[maker.members[0]] != run_keys[reader.members[0]]:
@@ -272,11 +297,27 @@ def choose_groups(
     outputs: Sequence[Node],
     run_key: RunKey | None = None,
     alignment: int = 64,
+    most_steps: int = MOST_STEPS,
 ) -> GroupChoice:
     """The units of an order; the uncertain ones only if a good order of them is found again."""
-    given = order, outputs, run_key, alignment
+    given = order, outputs, run_key, alignment, most_steps
     choice = GroupChoice(*given)
     return GroupChoice(*given, certain=True) if choice.is_doubtful else choice
+
+
+@cache
+def _is_instruction(op: Op) -> bool:
+    """Whether an op is hardly more than an instruction for each element."""
+    return isinstance(op, Elementwise) and _is_short(op.scalar)
+
+
+def _is_short(expr: Expr, most: int = 2) -> bool:
+    """Whether an expression is a few instructions, at most `most` of them within each other."""
+    match expr:
+        case PrimCall(prim, args):
+            return most > 0 and prim in INSTRUCTIONS and all(_is_short(a, most - 1) for a in args)
+        case _:
+            return True
 
 
 def _position(item: GroupUnit | int) -> int:

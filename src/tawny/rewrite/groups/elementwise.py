@@ -16,7 +16,7 @@ from tawny.ops.body import FOLDS, Body, BodyStep
 from tawny.ops.fusion import Group, expand_group
 from tawny.ops.reduction import CHOOSING, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of, with_inputs
-from tawny.rewrite.groups.choice import GroupChoice, choose_groups
+from tawny.rewrite.groups.choice import MOST_STEPS, GroupChoice, choose_groups
 from tawny.rewrite.groups.tables import FREE, VIEW
 from tawny.rewrite.lifetimes import is_leaf
 from tawny.shape import size
@@ -35,13 +35,15 @@ def grouping_pass(
     min_group_size: int = 0,
     note_ungrouped_bytes: Callable[[int], None] | None = None,
     alignment: int = 64,
+    most_steps: int = MOST_STEPS,
 ) -> Pass:
     """The pass; with `run_keys`, only nodes with the same run key are in one group.
 
     `run_keys` is given every node, inputs first, without groups.  `should_group` says whether a
     body is made a group; none is that runs over fewer than `min_group_size` and has no reduction.
     `note_ungrouped_bytes` is called with the bytes that the nodes need at least without groups,
-    where this is known; places in memory are multiples of `alignment`.
+    where this is known; places in memory are multiples of `alignment`.  A group has at most
+    `most_steps`.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -55,7 +57,7 @@ def grouping_pass(
         if not _may_group(order, min_group_size):
             return flow.with_outputs(outputs)
         run_key = None if run_keys is None else run_keys(order)
-        choice = choose_groups(order, outputs, run_key, alignment)
+        choice = choose_groups(order, outputs, run_key, alignment, most_steps)
         if note_ungrouped_bytes is not None:
             note_ungrouped_bytes(choice.ungrouped_bytes)
         sums = context.recorder.allows(GROUP_SUMS)

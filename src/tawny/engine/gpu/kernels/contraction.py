@@ -170,7 +170,7 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
         _closest([a.a for a in found.depth]) <= _closest([a.a for a in found.rows]),
         _closest([a.b for a in found.depth]) < _closest([a.b for a in found.columns]),
         tuple([(e.op, e.operand is not None) for e in found.endings]),
-        kind_of(dtype) in "fc" and any(_reads_outside(found, w) for w in found.windows),
+        kind_of(dtype) in "fc" and any(reads_outside(found, w) for w in found.windows),
     )
     numbers = [found.b_start, found.c_start]
     for axes in (found.stack, found.rows, found.columns, found.depth):
@@ -188,7 +188,7 @@ def contraction_launch(found: Contraction, dtype: DType, result: int = 2) -> Lau
     )
 
 
-def _reads_outside(found: Contraction, window: Window) -> bool:
+def reads_outside(found: Contraction, window: Window) -> bool:
     """Whether some row and place of the depth lie before or behind the left operand."""
     last_row, last = found.rows[window.row].size - 1, found.depth[window.depth].size - 1
     ends = [(0, step * n) for step, n in ((window.row_step, last_row), (window.depth_step, last))]

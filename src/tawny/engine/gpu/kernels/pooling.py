@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tawny.dtype import DType, kind_of
 from tawny.engine.gpu.kernels.copies import offset_of
 from tawny.engine.gpu.launch import (
+    VECTOR_BYTES,
     DeviceArray,
     GpuKernel,
     KernelCode,
@@ -37,6 +39,10 @@ class PoolingMode(Enum):
     MEAN_GRADIENT = "each window's slope spread evenly"
 
 
+MOST_AT_ONCE: Final = 16
+"""Elements of a window that a thread reads at once."""
+
+
 class PoolingStructure(NamedTuple):
     """All that the code depends on: it is made once for each."""
 
@@ -44,6 +50,10 @@ class PoolingStructure(NamedTuple):
     dtype: DType
     rank: int
     """Spatial axes."""
+    window: Shape
+    """The sizes of small windows, whose elements are read at once; otherwise none."""
+    each: int
+    """Neighbouring channels that a thread has."""
 
 
 def pooling_kernel(
@@ -60,14 +70,37 @@ def pooling_kernel(
     if kind_of(result.dtype) != "f" and kind is not PoolingMode.MAX:
         return None
     total = math.prod(result.shape)
-    structure = PoolingStructure(kind, result.dtype, len(op.window))
+    small = tuple(op.window) if math.prod(op.window) <= MOST_AT_ONCE else ()
+    each = _channels_at_once(kind, operands, result) if small else 1
+    structure = PoolingStructure(kind, result.dtype, len(op.window), small, each)
     before = [first for first, _ in op.padding]
-    numbers = [total, *result.shape, *whole[1:-1], *pooled[1:-1], *op.window, *op.strides, *before]
+    numbers = [
+        total // each,
+        *result.shape[:-1],
+        result.shape[-1] // each,
+        *whole[1:-1],
+        *pooled[1:-1],
+        *op.window,
+        *op.strides,
+        *before,
+    ]
     numbers += [stride for operand in operands for stride in operand.strides]
     places = tuple(range(len(operands) + 1))
     code = KernelCode(write_pooling, structure)
-    launch = Launch(code, places, tuple(numbers), blocks_for(total))
+    launch = Launch(code, places, tuple(numbers), blocks_for(total // each))
     return GpuKernel((launch,) if total else ())
+
+
+def _channels_at_once(
+    kind: PoolingMode, operands: Sequence[DeviceArray], result: DeviceArray
+) -> int:
+    """How many neighbouring channels a thread reads and writes at once."""
+    if kind not in (PoolingMode.MAX, PoolingMode.MEAN):
+        return 1
+    (x,), item = operands, int(result.dtype.itemsize)
+    each = VECTOR_BYTES // item
+    whole = x.aligned and x.strides[-1] == item and not result.shape[-1] % each
+    return each if whole and not any(s % VECTOR_BYTES for s in x.strides[:-1]) else 1
 
 
 # ------------------------------------------------------------------------ writing
@@ -101,28 +134,39 @@ class _PoolingElementWriter:
         )
         self.steps = [take(rank + 2) for _ in range(operands)]
         self.at = coordinates(grid.number, self.shape)
-        self.dtype = structure.dtype
+        self.at[-1] = self.at[-1] * structure.each
+        self.dtype, self.channel = structure.dtype, 0
 
     def write(self) -> None:
-        """Compute the thread's element."""
-        f = self.f
-        result = {
+        """Compute the thread's element, or those of neighbouring channels."""
+        each, item = self.structure.each, int(self.dtype.itemsize)
+        place = self.f.offset(self.grid.places[-1], self.grid.number * (each * item))
+        found: list[Value] = []
+        for self.channel in range(each):
+            found.append(self._result())
+        for n, result in enumerate(found):
+            align = item if n else each * item
+            store_scalar(self.f, self.dtype, result, self.f.offset(place, n * item), align)
+
+    def _result(self) -> Value:
+        """An element."""
+        return {
             PoolingMode.MAX: lambda: self._maximum(self.at[1:-1])[0],
             PoolingMode.MEAN: self._mean,
             PoolingMode.SELECT: self._select,
             PoolingMode.MAX_GRADIENT: self._max_gradient,
             PoolingMode.MEAN_GRADIENT: self._mean_gradient,
         }[self.structure.kind]()
-        place = f.offset(self.grid.places[-1], self.grid.number * self.dtype.itemsize)
-        store_scalar(f, self.dtype, result, place)
 
     def _load(self, operand: int, spatial: Sequence[Value]) -> Value:
         """An element of an operand in the thread's image and channel."""
-        at = [self.at[0], *spatial, self.at[-1]]
-        offset = offset_of(at, self.steps[operand], self.f.constant(I64, 0))
-        return real(
-            load_scalar(self.f, self.dtype, self.f.offset(self.grid.places[operand], offset))
-        )
+        f, item, at = self.f, int(self.dtype.itemsize), [self.at[0], *spatial, self.at[-1]]
+        offset = offset_of(at, self.steps[operand], f.constant(I64, 0))
+        place = f.offset(self.grid.places[operand], offset)
+        if self.structure.each > 1:
+            place = f.offset(place, self.channel * item)
+        align = item if self.channel else self.structure.each * item
+        return real(load_scalar(f, self.dtype, place, align))
 
     # ------------------------------------------------------------------- windows
 
@@ -150,20 +194,56 @@ class _PoolingElementWriter:
         body: Callable[[list[Value], list[Value]], Sequence[Value]],
     ) -> list[Value]:
         """Walk over the elements that a window sees inside of the array."""
-        f = self.f
-        starts = [
+        f, starts = self.f, self._starts(window)
+
+        def element(taps: list[Value], values: list[Value]) -> Sequence[Value]:
+            spatial = [start + tap for start, tap in zip(starts, taps, strict=True)]
+            inside = self._is_inside(spatial)
+            return f.either(inside, lambda: body(spatial, values), lambda: values)
+
+        return self._walk(self.window, carried, element)
+
+    def _starts(self, window: Sequence[Value]) -> list[Value]:
+        """Where a window begins."""
+        return [
             place * stride - before
             for place, stride, before in zip(window, self.strides, self.before, strict=True)
         ]
 
-        def element(taps: list[Value], values: list[Value]) -> Sequence[Value]:
-            spatial = [start + tap for start, tap in zip(starts, taps, strict=True)]
-            inside = f.constant(I1, 1)
-            for place, size in zip(spatial, self.sizes, strict=True):
-                inside = inside & place.unsigned_below(size)
-            return f.either(inside, lambda: body(spatial, values), lambda: values)
+    def _is_inside(self, spatial: Sequence[Value]) -> Value:
+        """Whether a place lies inside of the array."""
+        inside = self.f.constant(I1, 1)
+        for place, size in zip(spatial, self.sizes, strict=True):
+            inside = inside & place.unsigned_below(size)
+        return inside
 
-        return self._walk(self.window, carried, element)
+    def _fold_window(
+        self,
+        window: Sequence[Value],
+        carried: Sequence[Value],
+        body: Callable[[list[Value], Value, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Fold the elements that a window sees; `body` gets a place, what lies there, and values.
+
+        Those of a small window are read before any is looked at.
+        """
+        if not self.structure.window:
+            return self._walk_window(
+                window, carried, lambda at, values: body(at, self._load(0, at), values)
+            )
+        f, starts, values = self.f, self._starts(window), list(carried)
+        seen: list[tuple[list[Value], Value, Value]] = []
+        for taps in itertools.product(*[range(n) for n in self.structure.window]):
+            spatial = [start + tap for start, tap in zip(starts, taps, strict=True)]
+            nearest = [
+                f.minimum(f.maximum(place, 0), size - 1)
+                for place, size in zip(spatial, self.sizes, strict=True)
+            ]
+            seen.append((spatial, self._is_inside(spatial), self._load(0, nearest)))
+        for spatial, inside, x in seen:
+            after = body(spatial, x, values)
+            values = [f.select(inside, n, o) for n, o in zip(after, values, strict=True)]
+        return values
 
     def _maximum(self, window: Sequence[Value]) -> tuple[Value, list[Value]]:
         """The greatest element that a window sees, and where the first such is."""
@@ -171,14 +251,13 @@ class _PoolingElementWriter:
         least = real(constant(f, self.dtype, _least_value(self.dtype), 0))
         nowhere = [f.constant(I64, -1)] * self.structure.rank
 
-        def body(spatial: list[Value], values: list[Value]) -> Sequence[Value]:
+        def body(spatial: list[Value], x: Value, values: list[Value]) -> Sequence[Value]:
             best, *where = values
-            x = self._load(0, spatial)
             better = self._exceeds(x, best) | where[0].equals(-1)
             chosen = [f.select(better, n, o) for n, o in zip(spatial, where, strict=True)]
             return [f.select(better, x, best), *chosen]
 
-        best, *where = self._walk_window(window, [least, *nowhere], body)
+        best, *where = self._fold_window(window, [least, *nowhere], body)
         return best, where
 
     def _exceeds(self, x: Value, best: Value) -> Value:
@@ -194,12 +273,13 @@ class _PoolingElementWriter:
     def _mean(self) -> Value:
         f = self.f
 
-        def body(spatial: list[Value], values: list[Value]) -> Sequence[Value]:
+        def body(spatial: list[Value], x: Value, values: list[Value]) -> Sequence[Value]:
+            del spatial
             total, count = values
-            return [total + self._load(0, spatial), count + 1]
+            return [total + x, count + 1]
 
         zero = real(constant(f, self.dtype, 0.0, 0))
-        total, count = self._walk_window(self.at[1:-1], [zero, f.constant(I64, 0)], body)
+        total, count = self._fold_window(self.at[1:-1], [zero, f.constant(I64, 0)], body)
         return total / f.convert("sitofp", count, compute_type(self.dtype))
 
     def _select(self) -> Value:

@@ -1,10 +1,12 @@
 """Reductions, and groups of elementwise steps around them.
 
-A block of threads has a row: the elements that are folded into one number.  Each thread folds some
-of them in order, then the threads fold what they have, half with half, in memory that they share.
-What is computed from a fold begins another sweep over the row.  Rows of few elements have a thread
-each.  A few long rows that are swept once are cut into parts, whose partial results a second launch
-folds.  The order of folding depends on sizes alone, so that the same inputs give the same bits.
+Some threads of a block have a row: the elements that are folded into one number.  Each of them
+folds some in order, then they fold what they have, half with half, in memory that they share.  What
+is computed from a fold begins another sweep over the row.  Rows of few elements have a thread each.
+A few long rows that are swept once are cut into parts, whose partial results a second launch folds.
+Where rows lie beside each other in memory, and not their elements, neighbouring threads have
+neighbouring rows.  The order of folding depends on sizes alone, so that the same inputs give the
+same bits.
 """
 
 from __future__ import annotations
@@ -19,10 +21,9 @@ from tawny.engine.gpu.launch import (
     KernelCode,
     Launch,
     ThreadGrid,
-    blocks_for,
     grid_kernel,
 )
-from tawny.engine.llvm.ir.builder import I32, I64, Module, Value
+from tawny.engine.llvm.ir.builder import I1, I32, I64, Module, Value
 from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.scalar.bodies import Read, over_space
 from tawny.engine.llvm.scalar.coordinates import COUNTER
@@ -47,14 +48,20 @@ from tawny.shape import Shape, collapse_axes
 SHORT_ROW: Final = 32
 """Elements of a row up to which one thread folds it; a warp has as many threads."""
 
-PART: Final = 1 << 14
-"""Elements of a part of a long row: 64 for each thread of a block."""
+EACH: Final = 8
+"""Elements that a thread folds at least before another one shares the row."""
 
-FEW_ROWS: Final = 64
-"""Rows up to which long ones are cut into parts: a GPU has about a hundred multiprocessors."""
+FEW_BLOCKS: Final = 2048
+"""Blocks up to which long rows are cut into parts: a GPU has about a hundred multiprocessors."""
+
+LEAST_PART: Final = 16
+"""Elements of a part that a thread folds, at least."""
+
+BESIDE: Final = 8
+"""Threads of a row where neighbours have neighbouring rows: a warp has 32 of those."""
 
 BLOCK: Final = 256
-"""Threads that have a row together."""
+"""Threads of a block."""
 
 MOST_NUMBERS: Final = 200
 """Numbers and places that a kernel is given, at most."""
@@ -69,7 +76,9 @@ class ReductionStructure(NamedTuple):
     inner: int
     """Axes that are folded."""
     threads: int
-    """Threads that have a row: one, or a block."""
+    """Threads that have a row: a power of two."""
+    are_beside: bool = False
+    """Whether neighbouring threads have neighbouring rows."""
     part: str = ""
     """Of rows that are cut: `first` folds parts, `last` what they gave."""
 
@@ -103,25 +112,52 @@ def reduction_kernel(
     if 2 * (len(places) + 1) + len(numbers) + 4 > MOST_NUMBERS:
         return None
     last = len(operands) + len(results)
-    threads = 1 if length <= SHORT_ROW else BLOCK
-    plain = ReductionStructure(code, len(rows), len(folds), threads)
+    reads = len(code.operands)
+    beside = _are_beside(row_moves[:reads], fold_moves[:reads], rows[-1])
+    threads = _threads_of_row(length, beside)
+    plain = ReductionStructure(code, len(rows), len(folds), threads, beside and threads > 1)
 
-    def launch(part: str, blocks: int, *sizes: int) -> Launch:
-        structure = plain._replace(part=part)
-        own = (*places, last) if part else tuple(places)
+    def launch(structure: ReductionStructure, blocks: int, *sizes: int) -> Launch:
+        own = (*places, last) if structure.part else tuple(places)
         return Launch(
             KernelCode(write_reduction, structure), own, (*sizes, *numbers), blocks, BLOCK
         )
 
-    parts = -(-length // PART)
-    if count <= FEW_ROWS and parts > 1 and code.sweeps == 1 and code.folds:
-        first = launch("first", count * parts, count, length, parts)
-        return GpuKernel(
-            (first, launch("last", count, count, length, parts)),
-            count * parts * len(code.folds) * SLOT,
-        )
-    blocks = blocks_for(count, BLOCK) if threads == 1 else count
-    return GpuKernel((launch("", blocks, count, length, 1),))
+    blocks = -(-count * threads // BLOCK)
+    parts = min(FEW_BLOCKS // blocks, length // (threads * LEAST_PART))
+    if parts > 1 and code.sweeps == 1 and code.folds:
+        part = -(-length // parts)
+        parts = -(-length // part)
+        own = _threads_of_row(parts, False)
+        folded = plain._replace(part="last", threads=own, are_beside=False)
+        first = launch(plain._replace(part="first"), blocks * parts, count, length, parts, part)
+        second = launch(folded, -(-count * own // BLOCK), count, length, parts, part)
+        return GpuKernel((first, second), count * parts * len(code.folds) * SLOT)
+    return GpuKernel((launch(plain, blocks, count, length, 1, length),))
+
+
+def _threads_of_row(length: int, beside: bool) -> int:
+    """How many threads have a row of a length."""
+    if length <= SHORT_ROW:
+        return 1
+    if beside:
+        return BESIDE
+    threads = 32
+    while threads < BLOCK and threads * EACH < length:
+        threads *= 2
+    return threads
+
+
+def _are_beside(
+    row_moves: Sequence[Sequence[int]], fold_moves: Sequence[Sequence[int]], last: int
+) -> bool:
+    """Whether the elements of rows that are read lie nearer to each other than those of one row."""
+    nearer = [
+        (abs(row[-1]), abs(fold[-1]))
+        for row, fold in zip(row_moves, fold_moves, strict=True)
+        if row[-1] or fold[-1]
+    ]
+    return last >= BESIDE and sum([0 < a < b for a, b in nearer]) * 2 > len(nearer)
 
 
 def _moves(
@@ -160,9 +196,9 @@ def write_reduction(module: Module, name: str, structure: ReductionStructure) ->
     arrays = len(code.operands) + len(code.results)
     places = arrays - code.operands.count(COUNTER) + bool(structure.part)
     axes = structure.outer + structure.inner
-    with grid_kernel(module, name, places, 3 + axes * (1 + arrays)) as grid:
+    with grid_kernel(module, name, places, 4 + axes * (1 + arrays)) as grid:
         writer = _RowWriter(grid, structure)
-        if structure.threads == 1:
+        if structure.threads == 1 and not structure.part:
             with grid.f.when(grid.number < writer.count):
                 writer.write(grid.number)
         elif structure.part == "first":
@@ -170,7 +206,7 @@ def write_reduction(module: Module, name: str, structure: ReductionStructure) ->
         elif structure.part == "last":
             writer.fold_partials()
         else:
-            writer.write(grid.block)
+            writer.write(writer.own_row(grid.block))
 
 
 class _RowWriter:
@@ -179,7 +215,7 @@ class _RowWriter:
     def __init__(self, grid: ThreadGrid, structure: ReductionStructure) -> None:
         self.grid, self.f, self.structure, self.code = grid, grid.f, structure, structure.code
         left = iter(grid.numbers)
-        self.count, self.length, self.parts = (next(left) for _ in range(3))
+        self.count, self.length, self.parts, self.part = (next(left) for _ in range(4))
         self.rows = [next(left) for _ in range(structure.outer)]
         self.folds = [next(left) for _ in range(structure.inner)]
         arrays = len(self.code.operands) + len(self.code.results)
@@ -192,10 +228,24 @@ class _RowWriter:
         self.bases = [zero if i == COUNTER else next(bases) for i in self.code.operands]
         self.bases += [next(bases) for _ in self.code.results]
         self.alone = structure.threads == 1
+        self.threads, self.together = structure.threads, BLOCK // structure.threads
+        across = self.together if structure.are_beside else self.threads
+        slow, fast = grid.thread.unsigned_over(across), grid.thread.unsigned_rest(across)
+        self.local, self.place = (fast, slow) if structure.are_beside else (slow, fast)
+        """Which of the block's rows the thread has, and which of the row's threads it is."""
+        self.is_there = self.f.constant(I1, 1)
+        """Whether there is such a row: a thread without one does what the last row's do, and
+        stores nothing."""
         self.numbers: dict[int, Number] = {}
         """What is known of the row, by its items."""
 
     # --------------------------------------------------------------------- rows
+
+    def own_row(self, block: Value) -> Value:
+        """The row of this thread in a block's rows, or the last one."""
+        row = block * self.together + self.local
+        self.is_there = row < self.count
+        return self.f.minimum(row, self.count - 1)
 
     def write(self, row: Value) -> None:
         """Compute a row, sweep by sweep."""
@@ -214,22 +264,23 @@ class _RowWriter:
     def fold_part(self) -> None:
         """Fold a part of a row; what it gives waits in scratch memory."""
         f, block = self.f, self.grid.block
-        self._enter_row(block.unsigned_over(self.parts))
+        row, part = self.own_row(block.unsigned_over(self.parts)), block.unsigned_rest(self.parts)
+        self._enter_row(row)
         self._apply_row(0)
-        begin = block.unsigned_rest(self.parts) * PART
-        totals = self._sweep(0, begin, f.minimum(begin + PART, self.length), False)
+        begin = part * self.part
+        totals = self._sweep(0, begin, f.minimum(begin + self.part, self.length), False)
         found = [self._share(fold, n) for (_, fold), n in zip(self.code.folds, totals, strict=True)]
-        with f.when(self.grid.thread.equals(0)):
+        with f.when(self.place.equals(0) & self.is_there):
             for n, ((_, fold), total) in enumerate(zip(self.code.folds, found, strict=True)):
-                fold.store_partial(f, total, self._slot(block, n))
+                fold.store_partial(f, total, self._slot(row * self.parts + part, n))
 
     def fold_partials(self) -> None:
         """Fold what the parts of a row gave, and finish the row."""
-        f, row = self.f, self.grid.block
+        f, row = self.f, self.own_row(self.grid.block)
         self._enter_row(row)
         self._apply_row(0)
         starts = [fold.start(f, 0) for _, fold in self.code.folds]
-        with f.loop(self.grid.thread, self.parts, BLOCK, carried=flatten(starts)) as loop:
+        with f.loop(self.place, self.parts, self.threads, carried=flatten(starts)) as loop:
             place = row * self.parts + loop.index
             carried = unflatten(loop.carried, starts)
             both = [
@@ -290,10 +341,8 @@ class _RowWriter:
                 place = self.bases[len(self.code.operands) + n]
                 store_scalar(self.f, self.code.dtypes[i], self.numbers[i], place)
 
-        if self.alone:
-            store()
-        elif wanted:
-            with self.f.when(self.grid.thread.equals(0)):
+        if wanted:
+            with self.f.when(self.place.equals(0) & self.is_there):
                 store()
 
     # ----------------------------------------------------------------- elements
@@ -308,8 +357,7 @@ class _RowWriter:
             [i for _, fold in folds for i in fold.inputs] + [i for _, i in stored]
         )
         starts = [fold.start(f, 0) for _, fold in folds]
-        first, step = (begin, 1) if self.alone else (begin + self.grid.thread, BLOCK)
-        with f.loop(first, end, step, carried=flatten(starts)) as loop:
+        with f.loop(begin + self.place, end, self.threads, carried=flatten(starts)) as loop:
             at = coordinates(loop.index, self.folds)
             numbers = dict(self.numbers)
             for i in needed:
@@ -327,11 +375,19 @@ class _RowWriter:
                     ]
                 )
             )
-            for n, i in stored:
-                number = len(self.code.operands) + n
-                place = self._offset_base(number, self.bases[number], at, self.fold_moves[number])
-                store_scalar(f, self.code.dtypes[i], numbers[i], place)
+            if stored:
+                with f.when(self.is_there):
+                    self._store_elements(stored, at, numbers)
         return unflatten(loop.carried, starts)
+
+    def _store_elements(
+        self, stored: Sequence[tuple[int, int]], at: Sequence[Value], numbers: dict[int, Number]
+    ) -> None:
+        """Write results that belong to an element."""
+        for n, i in stored:
+            number = len(self.code.operands) + n
+            place = self._offset_base(number, self.bases[number], at, self.fold_moves[number])
+            store_scalar(self.f, self.code.dtypes[i], numbers[i], place)
 
     def _items_for(self, wanted: Sequence[int]) -> list[int]:
         """The items of elements that are needed for others, in order."""
@@ -362,23 +418,23 @@ class _RowWriter:
             self.numbers[i] = fold.finish(self.f, whole)
 
     def _share(self, fold: ReductionFold, total: Number) -> Number:
-        """Fold what the threads of a block have, half with half."""
-        f, thread = self.f, self.grid.thread
+        """Fold what the threads of a row have, half with half."""
+        f, place = self.f, self.place
         shared = f.module.shared_array("partials", BLOCK * SLOT)
         base = f.shared_address(shared)
 
         def slot(number: Value) -> Value:
-            return f.offset(base, number * SLOT)
+            return f.offset(base, (number * self.together + self.local) * SLOT)
 
-        fold.store_partial(f, total, slot(thread))
+        fold.store_partial(f, total, slot(place))
         self.grid.barrier()
-        half = BLOCK // 2
+        half = self.threads // 2
         while half:
-            with f.when(thread < half):
-                pair = [fold.load_partial(f, slot(n), 0) for n in (thread, thread + half)]
-                fold.store_partial(f, fold.combine(f, *pair), slot(thread))
+            with f.when(place < half):
+                pair = [fold.load_partial(f, slot(n), 0) for n in (place, place + half)]
+                fold.store_partial(f, fold.combine(f, *pair), slot(place))
             self.grid.barrier()
             half //= 2
-        whole = fold.load_partial(f, base, 0)
+        whole = fold.load_partial(f, slot(f.constant(I64, 0)), 0)
         self.grid.barrier()
         return whole

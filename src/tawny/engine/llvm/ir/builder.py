@@ -140,6 +140,18 @@ class Module:
             )
         return name
 
+    def dynamic_array(self, name: str, nbytes: int) -> str:
+        """Memory that the threads of a block share, as much as a launch gives; its name.
+
+        A kernel has one such array, and modules may have kernels with arrays of other sizes.
+        """
+        own = f"{name}{nbytes}"
+        if self.first_time(own):
+            space = self.target.shared_space
+            kind = f"external addrspace({space}) global [0 x i8], align 16 ; {nbytes} bytes"
+            self.globals.append(f"@{own} = {kind}")
+        return own
+
     def text(self) -> str:
         """The IR of the whole module."""
         parts = [

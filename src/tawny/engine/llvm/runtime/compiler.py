@@ -41,12 +41,12 @@ def llvm() -> Any:
 
 def object_code(ir: str, target: Target) -> bytes:
     """The text as an object file."""
-    return _emit_object(_optimise(ir, target), _machine(ir, target))
+    return _emit(_optimise(ir, target), _machine(ir, target), _OBJECT)
 
 
 def assembly(ir: str, target: Target) -> str:
     """The text as assembly: for reading, or where the target's code is text."""
-    return str(_machine(ir, target).emit_assembly(_optimise(ir, target)))
+    return _emit(_optimise(ir, target), _machine(ir, target), _ASSEMBLY).decode()
 
 
 def _machine(ir: str, target: Target) -> Any:
@@ -85,12 +85,16 @@ def _target_machine(target: Target, effort: int = 2) -> Any:
 def _known_target(triple: str) -> Any:
     """LLVM's target of a triple; those that are not the host's are made known when first asked."""
     binding = llvm()
-    try:
-        return binding.Target.from_triple(triple)
-    except RuntimeError:
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
-        return binding.Target.from_triple(triple)
+    with _naming:
+        try:
+            return binding.Target.from_triple(triple)
+        except RuntimeError:
+            binding.initialize_all_targets()
+            binding.initialize_all_asmprinters()
+            return binding.Target.from_triple(triple)
+
+
+_naming: Final = fork_safe_lock()
 
 
 def _optimise(ir: str, target: Target) -> Any:
@@ -121,12 +125,12 @@ def _optimise(ir: str, target: Target) -> Any:
     return module
 
 
-def _emit_object(module: Any, machine: Any) -> bytes:
-    """A module as an object file."""
+def _emit(module: Any, machine: Any, kind: int) -> bytes:
+    """A module as an object file or as assembly."""
     ffi = llvm().ffi
     with ffi.OutputString() as error:
         emit = _unlocked_function("LLVMPY_TargetMachineEmitToMemory")
-        buffer = emit(machine, module, _OBJECT, error)
+        buffer = emit(machine, module, kind, error)
         if not buffer:
             raise RuntimeError(str(error))
     try:
@@ -136,8 +140,9 @@ def _emit_object(module: Any, machine: Any) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+_ASSEMBLY: Final = 0
 _OBJECT: Final = 1
-"""Asks for an object file, not for assembly."""
+"""What LLVM is asked to emit."""
 
 
 def _unlocked_function(name: str) -> Any:
