@@ -25,8 +25,11 @@ from tawny.pages import LINE
 ROOM: Final = 4
 """How many times as many elements as are wanted the buffer has room for."""
 
-LEAST_ROOM: Final = 512
+LEAST_ROOM: Final = 32
 """Elements it has room for at least."""
+
+FEW: Final = 160
+"""Elements up to which each is brought to its place among those before it."""
 
 MOST_SLOTS: Final = 8
 """Rows that are read at the same time, at most: each has buffers of its own."""
@@ -194,6 +197,34 @@ class _PartialSortWriter:
 
     def _sort(self, count: Value) -> None:
         """Bring the best of `count` elements to the beginning, in order."""
+        f = self.f
+        few = count <= FEW
+        with f.when(few), f.loop(1, count) as loop:
+            self._insert(loop.index)
+        with f.when(~few):
+            self._sort_many(count)
+
+    def _insert(self, number: Value) -> None:
+        """Bring an element to its place among those before it, which are in order."""
+        f = self.f
+        bits = f.load(self.word, f.element(self.elements, number, self.word))
+        own, key = f.load(I64, f.element(self.numbers, number, I64)), self._key(bits)
+        with f.repeat(number) as place:
+            (here,) = place.carried
+            before = here - 1
+            other = f.load(self.word, f.element(self.elements, before, self.word))
+            moves = self._key(other) > key
+            with f.when(moves):
+                moved = f.load(I64, f.element(self.numbers, before, I64))
+                f.store(other, f.element(self.elements, here, self.word))
+                f.store(moved, f.element(self.numbers, here, I64))
+            after = f.select(moves, before, here)
+            place.again(moves & (after > 0), after)
+        (found,) = place.carried
+        f.store(bits, f.element(self.elements, found, self.word))
+        f.store(own, f.element(self.numbers, found, I64))
+
+    def _sort_many(self, count: Value) -> None:
         f = self.f
         f.call("order", VOID, self.elements, count, self.order, self.first, self.second)
         kinds = ((self.elements, self.first, self.word), (self.numbers, self.second, I64))
