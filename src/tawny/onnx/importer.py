@@ -248,9 +248,12 @@ class Importer:
         if not wanted:
             return None
         types = [_type_bytes(x) for x in call.operands]
-        data = schema.get_context_dependent_function_with_opset_version(
-            max(wanted), _node_bytes(call), types
-        )
+        try:
+            data = schema.get_context_dependent_function_with_opset_version(
+                max(wanted), _node_bytes(call), types
+            )
+        except RuntimeError as error:  # the standard's own text does not fit such a node
+            call.fail(f"its operators cannot be written out: {str(error).splitlines()[0]}")
         return read_function(data, schema, self._model) if data else None
 
     def _function(self, function: FunctionRecord, call: NodeCall, frame: Frame) -> Results:
