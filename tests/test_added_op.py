@@ -202,10 +202,10 @@ def test_equal_ops_are_one_node_and_are_folded() -> None:
 
 PACKAGES = {
     *("ops", "engine", "rewrite", "autodiff", "numpy", "graph", "random", "special.py"),
-    *("loops", "formulas", "onnx"),
+    *("loops", "formulas", "onnx", "distributed"),
 }
-"""Where classes of ops are named: chapters, kernels, rules for graphs that have them, functions,
-printers, other formats."""
+"""Where classes of ops are named: chapters, kernels, rules for graphs that have them or for blocks of
+arrays, functions, printers, other formats."""
 
 
 def test_nobody_else_keeps_a_table_of_ops() -> None:

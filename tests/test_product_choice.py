@@ -183,7 +183,7 @@ class Layer:
 
 
 LAYERS = {
-    "ResNet50's first": (Layer(224, 3, 64, 7, 2), "WINDOWS", "WINDOWS", "TAPS"),
+    "ResNet50's first": (Layer(224, 3, 64, 7, 2), "LINES", "WINDOWS", "TAPS"),
     "a first layer of grey images": (Layer(28, 1, 32, 3), "LINES", "WINDOWS", "LINES"),
     "ResNet50, 1 x 1": (Layer(56, 64, 256, 1), "MATRICES", "MATRICES", "TAPS"),
     "ResNet50, 1 x 1 with strides": (Layer(56, 256, 512, 1, 2), "WINDOWS", "WINDOWS", "TAPS"),
