@@ -189,7 +189,8 @@ def test_a_graph_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = unrolled()
     seen = counted(monkeypatch, lowering, "_step")
     program = graph.compile(optimise=False, incremental=False)
-    assert len(seen) == len(program.plan.lowered.steps)
+    assert len(seen) == len(set(seen)), "the steps of loops too"
+    assert len(seen) >= len(program.plan.lowered.steps)
 
 
 @settings(max_examples=150, deadline=None)

@@ -25,8 +25,10 @@ def options_of(layer: type[nn.Module]) -> set[str]:
 
 
 LAYERS = [
-    kind for kind in map(nn.__dict__.get, nn.__all__) if inspect.isclass(kind)
-]  # fmt: skip
+    kind
+    for kind in map(nn.__dict__.get, nn.__all__)
+    if inspect.isclass(kind) and not inspect.isabstract(kind)
+]
 
 SIZES: dict[str, tuple[int, ...]] = {
     "Linear": (3, 4), "FullyConnected": (3, 4), "Embedding": (5, 4), "MultiHeadAttention": (4, 2),

@@ -210,6 +210,10 @@ class ScanLoop(BodyOp, name="loop", arity=None):
         """The cost of all steps."""
         return Cost(*[self.times() * n for n in self.body.cost()])
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Those of all steps."""
+        return self.times() * self.body.multiply_adds()
+
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
         return batching.batch_loop(self, operands)
 
@@ -276,6 +280,10 @@ class WhileLoop(BodyOp, name="while_loop", arity=None):
         """The cost of a few steps: how many there will be is not known."""
         return Cost(*[self.times() * n for n in self.body.cost()])
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Those of as many steps as the cost is of."""
+        return self.times() * self.body.multiply_adds()
+
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
         return batching.batch_while(self, operands)
 
@@ -335,6 +343,10 @@ class Switch(BodyOp, name="switch", arity=None):
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """The cost of the most costly branch."""
         return max([b.cost() for b in self.branches], key=sum)
+
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Those of the branch that has most."""
+        return max([b.multiply_adds() for b in self.branches])
 
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
         return batching.batch_switch(self, operands)

@@ -74,6 +74,10 @@ class Subgraph:
         """The cost of all its steps."""
         return sum_costs(n.cost() for n in self.steps)
 
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the products among its steps."""
+        return sum([n.op.multiply_adds(n.shape, [i.shape for i in n.inputs]) for n in self.steps])
+
     def mistake(self) -> str | None:
         """What is wrong with it, in words; None if nothing is."""
         known = set(self.arguments)

@@ -18,7 +18,7 @@ each row.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -46,6 +46,9 @@ INSTRUCTIONS: Final = frozenset(
     }
 )
 """Primitives that are an instruction or two of every processor."""
+
+INSTRUCTION_OPS: Final = 1024
+"""Ops of which it is remembered whether they are an instruction: those that were asked for last."""
 
 MOST_INPUTS: Final = 16
 """Arrays of more than one element that a group reads, or reads parts of, at most."""
@@ -305,7 +308,7 @@ def choose_groups(
     return GroupChoice(*given, certain=True) if choice.is_doubtful else choice
 
 
-@cache
+@lru_cache(INSTRUCTION_OPS)
 def _is_instruction(op: Op) -> bool:
     """Whether an op is hardly more than an instruction for each element."""
     return isinstance(op, Elementwise) and _is_short(op.scalar)

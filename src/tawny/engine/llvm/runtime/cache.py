@@ -300,6 +300,7 @@ def _fields(kind: type[Any]) -> tuple[str, ...]:
 GENERATORS: Final = (
     ".",
     "engine/cpu",
+    "engine/cpu/factors",
     "engine/cpu/kernels",
     "engine/cpu/kernels/loops",
     "engine/cpu/kernels/reduction",
