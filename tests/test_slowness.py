@@ -74,9 +74,9 @@ def test_what_is_meant_to_be_numpys_is_not_said() -> None:
     x = tw.var("x", shape=(4, 4))
     large = tw.var("large", shape=(300, 300))
     outputs = [np.linalg.eig(x)[0], np.fft.fft(x), tw.delay(lambda v: v, x), np.exp(x) @ x]
-    outputs += [np.linalg.inv(large), np.linalg.cholesky(large.T), np.linalg.det(large + 1j)]
+    outputs += [np.linalg.qr(large)[1], np.linalg.svdvals(large.T), np.linalg.det(large + 1j)]
     program = tw.Graph([x, large], outputs).compile()
-    assert {"inv", "cholesky", "det"} <= {step.array.node.name for step in program.plan.steps}
+    assert {"qr", "svdvals", "det"} <= {step.array.node.name for step in program.plan.steps}
 
 
 @pytest.mark.usefixtures("noticed")

@@ -272,8 +272,9 @@ def test_a_fork_inside_a_run_leaves_the_run_as_it_is() -> None:
     assert out.split() == ["True", "0"]
 
 
-PLAIN_LOCKS = {"forking.py": 1, "__init__.py": 1}
-"""`forking.fork_safe_lock` makes one; the other is only ever tried."""
+PLAIN_LOCKS = {"forking.py": 1, "__init__.py": 1, "replicas.py": 1}
+"""`forking.fork_safe_lock` makes one; one is only ever tried; one is for tasks of a worker of a cluster,
+whose replicas mean nothing in another process."""
 
 
 def test_no_lock_would_stay_held_in_a_forked_process() -> None:

@@ -28,7 +28,8 @@ NODES = node_cases()
 
 WITHOUT_OPERANDS = {"arange", "constant", "eye", "variable"}
 MADE_BY_FUSION = {
-    "bands", "convolution_bytes", "convolution_halves", "fused_convolution", "fused_matmul", "group", "matmul_bytes",
+    "bands", "convolution_bytes", "convolution_halves", "fused_convolution", "fused_matmul", "group", "eliminate", "solve_factored", "partial_sort", "partial_argsort",
+    "matmul_bytes",
     "matmul_halves", "product_group",
 }  # fmt: skip
 TRIED_BELOW = {

@@ -53,8 +53,8 @@ def bin_edges(
         if count < 1:
             raise value_error("histogram", f"bins is {count}; there must be at least 1")
         low, high = _interval(array, range)
-        kind = dt.promote(np.asarray(low).dtype, np.asarray(high).dtype, array.dtype)
-        wanted = dt.inexact_dtype(kind)
+        ends = [end.dtype for end in (low, high) if isinstance(end, np.generic)]
+        wanted = dt.inexact_dtype(dt.promote(array.dtype, *ends))
         if range is None and is_traced(array.node):
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)
