@@ -41,6 +41,11 @@ def _interval(array: Array, range: tuple[float, float] | None) -> tuple[Any, Any
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
+def _own_dtypes(*numbers: Any) -> list[dt.DType]:
+    """The dtypes of those numbers that have one: NumPy's."""
+    return [np.asarray(number).dtype for number in numbers if hasattr(number, "dtype")]
+
+
 def bin_edges(
     array: Array, bins: Any, range: tuple[float, float] | None, weights: ArrayLike | None
 ) -> Array:
@@ -53,8 +58,7 @@ def bin_edges(
         if count < 1:
             raise value_error("histogram", f"bins is {count}; there must be at least 1")
         low, high = _interval(array, range)
-        ends = [end.dtype for end in (low, high) if isinstance(end, np.generic)]
-        wanted = dt.inexact_dtype(dt.promote(array.dtype, *ends))
+        wanted = dt.inexact_dtype(dt.promote(array.dtype, *_own_dtypes(low, high)))
         if range is None and is_traced(array.node):
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)
