@@ -211,7 +211,7 @@ class ScanLoop(BodyOp, name="loop", arity=None):
         return Cost(*[self.times() * n for n in self.body.cost()])
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
-        """Those of all steps."""
+        """The multiply-adds of all steps."""
         return self.times() * self.body.multiply_adds()
 
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
@@ -281,7 +281,7 @@ class WhileLoop(BodyOp, name="while_loop", arity=None):
         return Cost(*[self.times() * n for n in self.body.cost()])
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
-        """Those of as many steps as the cost is of."""
+        """The multiply-adds of as many steps as the cost is of."""
         return self.times() * self.body.multiply_adds()
 
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
@@ -345,7 +345,7 @@ class Switch(BodyOp, name="switch", arity=None):
         return max([b.cost() for b in self.branches], key=sum)
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
-        """Those of the branch that has most."""
+        """The multiply-adds of the branch that has most."""
         return max([b.multiply_adds() for b in self.branches])
 
     def batch(self, operands: Sequence[BatchOperand]) -> Sequence[Node]:
