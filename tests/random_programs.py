@@ -239,7 +239,10 @@ def _rounded(
     if value.dtype.kind == "c":
         off = off + 1j * noise.integers(-4, 5, shape) / 2 * unit * scale
     moved = np.asarray(value + off).astype(dtype)
-    cancelled = (finite <= 4 * unit * scale) & (noise.random(shape) < CANCELLING)
+    nothing = 4 * unit * scale
+    if whole is not None:  # of sums, whose terms may be as large as the largest operand
+        nothing = nothing + 16 * unit * max(sizes, default=0.0)
+    cancelled = np.isfinite(value) & (finite <= nothing) & (noise.random(shape) < CANCELLING)
     return np.where(cancelled, np.zeros((), dtype), moved)
 
 
