@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy
 import pytest
@@ -471,3 +472,34 @@ def test_methods_say_what_they_take() -> None:
         tw.eager.sin(tw.var("x"))
     with pytest.raises(TypeError, match=r"^sin: out is list; accepted: a lazy array"):
         tnp.sin(x, out=[])
+
+
+MANY = {
+    "a run without values": (lambda p, vs, y: p.run(), "and 594 more"),
+    "an unknown name": (lambda p, vs, y: p.set(layer_417=1), "'layer_417'; accepted: layer417, "),
+    "a sweep": (lambda p, vs, y: p.sweep(layer=[1]), "and 594 more"),
+    "what is affected": (lambda p, vs, y: p.affected("layer_9"), "accepted: layer9"),
+    "what changes often": (lambda p, vs, y: p.graph.compile(often=["layer"]), "and 594 more"),
+    "a slider": (lambda p, vs, y: tw.explore(p, {"layer": (0, 1)}), "and 594 more"),
+    "an update": (lambda p, vs, y: tw.Graph(vs, [y], updates={"layer_8": y}), "accepted: layer8"),
+    "inputs left out": (lambda p, vs, y: tw.Graph(vs[:9], [y]), "and 585 more"),
+    "a value that is not known": (lambda p, vs, y: y.numpy(), "and 597 more"),
+}
+
+
+@pytest.fixture(scope="module")
+def program_of_many() -> tuple[tw.Program, list[tw.Array], tw.Array]:
+    many = [tw.var(f"layer{i}", (2,)) for i in range(600)]
+    total = tnp.sum(tnp.stack(many), axis=0)
+    return tw.Graph(many, [total]).compile(), many, total
+
+
+@pytest.mark.parametrize("mistake", MANY)
+def test_hundreds_of_names_are_not_listed(mistake: str, program_of_many: tuple[Any, ...]) -> None:
+    """Networks have hundreds of parameters: a message names a few, those that resemble first."""
+    call, says = MANY[mistake]
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call(*program_of_many)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert len(repr(program_of_many[0].graph)) < 400

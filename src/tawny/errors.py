@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
 
 from numpy.exceptions import AxisError
 from numpy.linalg import LinAlgError
@@ -24,6 +26,8 @@ __all__ = [
     "blocked_operand_error",
     "index_error",
     "linalg_error",
+    "list_accepted",
+    "list_some",
     "with_location",
     "needs_values",
     "overflow_error",
@@ -129,11 +133,27 @@ class ValuesNeededError(TypeError):
         self.args = (f"{text}; {way_out}{mark}{place}" if mark else f"{place}; {way_out}",)
 
 
+MOST_LISTED: Final = 6
+"""Names listed in a sentence: networks have hundreds of variables."""
+
+
+def list_some(names: Sequence[str], most: int = MOST_LISTED) -> str:
+    """Names for a message: the first of them, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"
+
+
+def list_accepted(names: Sequence[str], unknown: object) -> str:
+    """Names for a message about one that is unknown: those that resemble it come first."""
+    if len(names) <= MOST_LISTED:
+        return list_some(names)
+    alike = get_close_matches(str(unknown), names, MOST_LISTED // 2)
+    return list_some([*alike, *(n for n in names if n not in alike)])
+
+
 def needs_values(op: str, variables: Sequence[str], way_out: str) -> ValuesNeededError:
     """An operation that needs values now, on an array whose values come later."""
-    names = ", ".join(repr(name) for name in variables[:3])
-    if len(variables) > 3:
-        names += f" and {len(variables) - 3} more"
+    names = list_some([*map(repr, variables)], 3)
     noun = "variables" if len(variables) > 1 else "variable"
     return ValuesNeededError(
         with_location(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}"),

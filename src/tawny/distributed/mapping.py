@@ -23,7 +23,7 @@ from tawny.distributed.payloads import (
     unstack,
 )
 from tawny.distributed.programs import run_rows
-from tawny.errors import type_error, value_error, with_location
+from tawny.errors import list_some, type_error, value_error, with_location
 from tawny.graph.graph import Graph
 from tawny.graph.options import CompileOptions
 from tawny.graph.program import Program
@@ -82,7 +82,7 @@ class MappingJob(NamedTuple):
         nodes = {name: graph.variable(name, self.op) for name in lists.names}
         missing = [n for n in graph.names.values() if n not in nodes and n not in self.common]
         if missing:
-            listed = ", ".join([repr(name) for name in missing])
+            listed = list_some([*map(repr, missing)])
             raise value_error(self.op, f"variables have no value yet: {listed}")
         for (name, node), column in zip(nodes.items(), lists.columns, strict=True):
             for value in column:

@@ -13,7 +13,7 @@ import numpy as np
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.bad_calls import explain_bad_calls
 from tawny.engine.protocol import engine_named
-from tawny.errors import PerformanceWarning, type_error, value_error, warn
+from tawny.errors import PerformanceWarning, list_accepted, list_some, type_error, value_error, warn
 from tawny.foreign_attributes import GRAPH, raise_missing
 from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import Compilation
@@ -161,8 +161,8 @@ class Graph(Unique):
         for own, name in self.names.items():
             if own is node or (node is None and name == x):
                 return own
-        accepted = ", ".join(self.names.values()) or "none"
         what = x if node is None else node.name
+        accepted = list_accepted([*self.names.values()], what)
         raise value_error(op, f"{what!r} is no variable of this graph; accepted: {accepted}")
 
     def unflatten(self, values: Iterable[Any]) -> Any:
@@ -528,9 +528,9 @@ class Graph(Unique):
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
-        names = ", ".join(self.names[n] for n in self.input_nodes)
+        names = list_some([self.names[n] for n in self.input_nodes])
         return (
-            f"<Graph{title}: inputs {names or 'none'}; {len(self.output_nodes)} outputs; "
+            f"<Graph{title}: inputs {names}; {len(self.output_nodes)} outputs; "
             f"{len(self.update_nodes)} updates; {len(self.order)} nodes>"
         )
 
@@ -539,7 +539,7 @@ class Graph(Unique):
         known = set(self.variables)
         missing = [n for n in reached if n not in known]
         if missing:
-            listed = ", ".join(map(_variable_label, missing))
+            listed = list_some([*map(_variable_label, missing)])
             within = any(map(is_of_step, missing))
             said = "; what a step computes is known in it alone: let it return that" * within
             raise value_error(
@@ -745,7 +745,7 @@ def _variable_named(name: str, nodes: Sequence[Node]) -> Node:
     if found:
         places = " and ".join(map(_place, found))
         raise value_error("Graph", f"updates: two variables are called {name!r} ({places})")
-    accepted = ", ".join(n.name for n in variables if _is_named(n)) or "none"
+    accepted = list_accepted([n.name for n in variables if _is_named(n)], name)
     raise value_error("Graph", f"updates: no variable is called {name!r}; accepted: {accepted}")
 
 

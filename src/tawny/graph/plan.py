@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 from tawny.array import Array, array_for
 from tawny.engine.lowering import LoweredGraph, is_leaf, result_of
 from tawny.engine.protocol import engine_named
-from tawny.errors import type_error, value_error
+from tawny.errors import list_some, type_error, value_error
 from tawny.graph.expansion import (
     ExpandedFusions,
     ExpandedGroups,
@@ -417,7 +417,8 @@ class Plan(Unique):
             parts.append("not in place: " + ("; ".join(reasons) or "it has no operands"))
         sharers = [self._node(v) for v in self.layout.sharers(value)]
         if sharers:
-            parts.append(f"its bytes are also used by {_list_some(sharers)}, at other times")
+            listed = list_some([*map(repr, sharers)])
+            parts.append(f"its bytes are also used by {listed}, at other times")
         size = self.lowered.problem.values[value].bytes
         return f"{node.name}: {size} bytes at {where}; " + "; ".join(parts)
 
@@ -550,13 +551,13 @@ class Plan(Unique):
             for place, one, rest in (("here", mine, theirs), ("there", theirs, mine)):
                 only = [n for n in dict.fromkeys(one) if n not in set(rest)]
                 if only:
-                    lines.append(f"{what} only {place}: {_list_some(only)}")
+                    lines.append(f"{what} only {place}: {list_some([*map(repr, only)])}")
         if here != there and set(here) == set(there):
             lines.append("the same steps in another order, or computed again")
         places = [{s.array.node: s.offset for s in p.steps} for p in (self, other)]
         moved = [n for n, offset in places[0].items() if places[1].get(n, offset) != offset]
         if moved:
-            lines.append(f"elsewhere in memory: {_list_some(moved)}")
+            lines.append(f"elsewhere in memory: {list_some([*map(repr, moved)])}")
         return "\n".join(lines) or "no difference"
 
     @property
@@ -581,9 +582,6 @@ class Plan(Unique):
 
 _MAX_TABLE_STEPS = 60
 """Steps shown in a table."""
-_MAX_NAMED = 4
-"""Nodes named in a sentence."""
-
 
 _MAX_PLACES = 3
 """Places of the user's program named in a line of a table."""
@@ -594,12 +592,6 @@ def _name(array: Array) -> str:
     more = ", ..." if len(node.sources) > _MAX_PLACES else ""
     where = f" [{describe(node.sources[:_MAX_PLACES])}{more}]" if node.sources else ""
     return f"{node.name} {node.dtype}{list(node.shape)}{where}"
-
-
-def _list_some(nodes: Sequence[Node]) -> str:
-    """Some of the nodes, and how many more there are."""
-    more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
-    return ", ".join(map(repr, nodes[:_MAX_NAMED])) + more
 
 
 def _size(count: int) -> str:

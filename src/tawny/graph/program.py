@@ -14,7 +14,7 @@ import numpy as np
 from tawny.array import Array, array_for, check_unmasked
 from tawny.bad_calls import explain_bad_calls
 from tawny.engine.protocol import BindableArray, DirectRun, Executable, MemoryRange
-from tawny.errors import type_error, value_error, with_location
+from tawny.errors import list_accepted, list_some, type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
 from tawny.graph.options import CompileOptions
@@ -390,7 +390,7 @@ class Program:
         if name not in self._names:
             raise type_error(
                 "Program",
-                f"unknown variable {name!r}; accepted: {', '.join(self._names) or 'none'}",
+                f"unknown variable {name!r}; accepted: {list_accepted([*self._names], name)}",
             )
         return self._names[name]
 
@@ -670,9 +670,9 @@ class Program:
 
     def _check_values(self, op: str) -> None:
         """Refuse to run while a variable has no value."""
-        missing = [n for n, i in self._names.items() if i in self._unset]
+        missing = [repr(n) for n, i in self._names.items() if i in self._unset]
         if missing:
-            raise value_error(op, f"variables have no value yet: {', '.join(map(repr, missing))}")
+            raise value_error(op, f"variables have no value yet: {list_some(missing)}")
 
     def _advance(self, executable: Executable, times: int) -> None:
         """Run and update, over and over; after the first time only updates change anything."""

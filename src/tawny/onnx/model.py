@@ -8,7 +8,7 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from tawny.array import Array, wrap
-from tawny.errors import type_error, value_error
+from tawny.errors import list_accepted, list_some, type_error, value_error
 from tawny.forking import fork_safe_lock
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
@@ -139,17 +139,18 @@ class Model:
         """What a call gives for each input, as arrays of the dtypes of the file."""
         names = list(self.inputs)
         if len(args) > len(names):
-            raise type_error("model", f"{len(args)} values came; the inputs are {', '.join(names)}")
+            raise type_error("model", f"{len(args)} values came; the inputs are {list_some(names)}")
         found = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in self.inputs or name in found:
                 problem = "came twice" if name in found else "is no input"
-                raise type_error("model", f"{name!r} {problem}; the inputs are {', '.join(names)}")
+                listed = list_accepted(names, name)
+                raise type_error("model", f"{name!r} {problem}; the inputs are {listed}")
             found[name] = value
         absent = [n for n in names if n not in found]
         absent = [n for n in absent if not isinstance(self.inputs[n], OptionalType)]
         if absent:
-            raise type_error("model", f"no value came for {', '.join(map(repr, absent))}")
+            raise type_error("model", f"no value came for {list_some([*map(repr, absent)])}")
         return {n: self._array(n, self.inputs[n], found.get(n)) for n in names}
 
     def _array(self, name: str, kind: ValueType, value: Any) -> Any:

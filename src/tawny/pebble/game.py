@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from tawny.errors import value_error
+from tawny.errors import list_some, value_error
 
 Vertex: TypeAlias = Hashable
 Edge: TypeAlias = tuple[Vertex, Vertex]
@@ -63,7 +63,7 @@ class GoalNotReached(ValueError):  # noqa: N818 - named for what the player did
 
     def __init__(self, missing: tuple[Vertex, ...]) -> None:
         super().__init__(
-            f"the moves are legal, but never pebble the outputs {_list_vertices(missing)}"
+            f"the moves are legal, but never pebble the outputs {list_some([*map(repr, missing)])}"
         )
         self.missing = missing
 
@@ -200,7 +200,7 @@ def refusal(game: Game, pebbled: Collection[Vertex], move: Move) -> str | None:
         return f"{v!r} already holds a pebble"
     missing = tuple(u for u in game.predecessors[v] if u not in pebbled)
     if missing:
-        return f"the predecessors {_list_vertices(missing)} of {v!r} hold no pebble"
+        return f"the predecessors {list_some([*map(repr, missing)])} of {v!r} hold no pebble"
     if isinstance(move, Place):
         return None
     u = move.source
@@ -236,7 +236,7 @@ def _sort_topologically(
         stuck = tuple(v for v, n in waiting.items() if n)
         raise value_error(
             "pebble.Game",
-            f"the graph must have no cycle; one passes through {_list_vertices(stuck)}",
+            f"the graph must have no cycle; one passes through {list_some([*map(repr, stuck)])}",
         )
     return {v: graph[v] for v in order}
 
@@ -261,9 +261,3 @@ def _vertex_weights(graph: Collection[Vertex], weights: Mapping[Vertex, int]) ->
                 "pebble.Game", f"weights: {v!r} weighs {weights[v]}; a weight must be at least 0"
             )
     return {v: weights.get(v, 1) for v in graph}
-
-
-def _list_vertices(vertices: Sequence[Vertex]) -> str:
-    """The first few of the vertices, for a message."""
-    shown = ", ".join(map(repr, vertices[:4]))
-    return shown if len(vertices) <= 4 else f"{shown} and {len(vertices) - 4} more"

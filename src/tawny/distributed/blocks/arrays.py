@@ -21,7 +21,7 @@ from tawny.distributed.dask import (
     require_dask,
     task_spec,
 )
-from tawny.errors import type_error, value_error
+from tawny.errors import list_some, type_error, value_error
 from tawny.foreign_attributes import is_in_blocks
 from tawny.graph.graph import Graph
 from tawny.graph.memory_limits import free_bytes
@@ -84,7 +84,7 @@ def map_blocks(
         values[graph.variable(name, "map_blocks")] = value
     missing = [name for node, name in graph.names.items() if node not in values]
     if missing:
-        listed = ", ".join(map(repr, missing))
+        listed = list_some([*map(repr, missing)])
         raise value_error("map_blocks", f"variables have no value: {listed}")
     for node, value in values.items():
         _check_operand(value, node, graph.names[node])

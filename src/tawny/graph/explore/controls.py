@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from tawny.dtype import kind_of
-from tawny.errors import type_error, value_error
+from tawny.errors import list_accepted, type_error, value_error
 from tawny.node import Node, Value
 from tawny.shape import size
 
@@ -78,7 +78,7 @@ def as_controls(given: object, variables: Mapping[str, Node]) -> list[Control]:
 
 def _control(name: object, wanted: object, variables: Mapping[str, Node]) -> Control:
     if not isinstance(name, str) or name not in variables:
-        listed = ", ".join(variables) or "none"
+        listed = list_accepted([*variables], name)
         raise value_error("explore", f"no input is called {name!r}; accepted: {listed}")
     node = variables[name]
     if node.dtype.kind == "c" or size(node.shape) > MOST_ELEMENTS or not size(node.shape):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn, cast, final
 
 from tawny.array import Array, array_for
 from tawny.bad_calls import explain_bad_calls
-from tawny.errors import type_error, value_error
+from tawny.errors import list_accepted, list_some, type_error, value_error
 from tawny.graph.explore.controls import Control, as_controls
 from tawny.graph.explore.pictures import KINDS, Kind, kind_of, picture, suits
 from tawny.graph.explore.server import PageServer
@@ -157,7 +157,7 @@ def explore(
     missing = [name for name in variables if name not in state and name not in begin]
     if missing:
         raise value_error(
-            "explore", f"variables have no value yet and no slider: {', '.join(missing)}"
+            "explore", f"variables have no value yet and no slider: {list_some(missing)}"
         )
     if begin:
         program.set(begin)
@@ -195,7 +195,7 @@ def _one_shown(one: Any, outputs: Mapping[str, Node]) -> ShownOutput:
     name = str(one)
     if name not in outputs:
         raise value_error(
-            "explore", f"no output is called {one!r}; accepted: {', '.join(outputs) or 'none'}"
+            "explore", f"no output is called {one!r}; accepted: {list_accepted([*outputs], one)}"
         )
     return _shown_output(name, outputs[name], kind)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, final
 import numpy as np
 
 from tawny.engine.protocol import engine_named
-from tawny.errors import type_error, value_error
+from tawny.errors import list_some, type_error, value_error
 from tawny.forking import fork_safe_lock
 from tawny.graph.graph import Graph
 from tawny.graph.options import CompileOptions
@@ -143,10 +143,9 @@ class PartitionedProgram(Unique, AbstractContextManager["PartitionedProgram"]):
         return [self.graph.names[target] for target, _ in self.graph.update_nodes]
 
     def _check_given(self, names: Sequence[str]) -> None:
-        missing = [name for name in names if name not in self._given]
+        missing = [repr(name) for name in names if name not in self._given]
         if missing:
-            listed = ", ".join(map(repr, missing))
-            raise value_error("run", f"variables have no value yet: {listed}")
+            raise value_error("run", f"variables have no value yet: {list_some(missing)}")
 
     # -------------------------------------------------------------------- runs
 
