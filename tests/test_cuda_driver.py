@@ -31,8 +31,11 @@ class RecordingLibrary:
         self.buffers: dict[int, Any] = {}
         self.sizes: list[int] = []
         self.launches: list[tuple[int, int, list[int]]] = []
-        self.captures: dict[int, list[tuple[int, int, list[int]]]] = {}
-        """Launches on the streams that are captured, and those of graphs."""
+        self.captures: dict[int, list[Any]] = {}
+        """Launches and events on the streams that are captured, and those of graphs."""
+        self.events: dict[int, float | None] = {}
+        """When each event was recorded, if it was: each thing that is done takes a millisecond."""
+        self.clock = 0.0
         self.modules: set[int] = set()
         self.functions: dict[int, int] = {}
         """For each function its module."""
@@ -73,7 +76,34 @@ class RecordingLibrary:
         del self.captures[graph.value]
 
     def on_cuGraphLaunch(self, graph: Any, stream: Any) -> None:
-        self.launches += self.captures[graph.value]
+        for one in self.captures[graph.value]:
+            self.do(one)
+
+    def do(self, one: Any) -> None:
+        """Run a launch, which takes a millisecond, or record an event."""
+        if isinstance(one, int):
+            self.events[one] = self.clock
+        else:
+            self.clock += 1.0
+            self.launches.append(one)
+
+    def on_cuEventCreate(self, event: Any, flags: Any) -> None:
+        self.events[self.handle(event)] = None
+
+    def on_cuEventRecordWithFlags(self, event: Any, stream: Any, flags: Any) -> None:
+        assert event.value in self.events
+        captured = self.captures.get(stream.value)
+        assert flags.value == (cuda.EXTERNAL if captured is not None else 0)
+        self.do(event.value) if captured is None else captured.append(event.value)
+
+    def on_cuEventElapsedTime(self, milliseconds: Any, first: Any, second: Any) -> None:
+        begin, end = self.events[first.value], self.events[second.value]
+        assert begin is not None
+        assert end is not None
+        milliseconds._obj.value = end - begin
+
+    def on_cuEventDestroy(self, event: Any) -> None:
+        del self.events[event.value]
 
     def on_cuDeviceGetAttribute(self, value: Any, number: int, device: Any) -> None:
         value._obj.value = {75: 9, 76: 0}[number]
@@ -120,7 +150,10 @@ class RecordingLibrary:
         across, _, _, block, *_ = rest
         stream, arguments = rest[-3:-1]
         cells = [ctypes.c_uint64.from_address(place).value for place in arguments]
-        self.captures.get(stream.value, self.launches).append((across, block, cells))
+        one = across, block, cells
+        self.do(one) if stream.value not in self.captures else self.captures[stream.value].append(
+            one
+        )
 
     def check(self, address: int, size: int) -> None:
         """Refuse a copy that is not inside one buffer."""
@@ -365,3 +398,44 @@ def test_draws_take_the_number_of_the_run_from_the_device(library: RecordingLibr
     assert counts(library, "cuGraphLaunch") == 50
     program.run(50)
     assert counts(library, "cuMemcpyHtoDAsync_v2") == copied
+
+
+def test_steps_are_timed_by_events_in_the_graph(library: RecordingLibrary) -> None:
+    """A measured run is launched as others are: no step waits for Python."""
+    program = graph().compile(engine="cuda", incremental=False)
+    program.set(x=np.ones((30, 40), "float32"), w=np.ones((40, 50), "float32"))
+    executable = program._compiled.executable
+    positions = range(len(program.plan.steps))
+    program.run()
+    before = program.draw
+    for _ in range(3):
+        library.calls.clear()
+        library.launches.clear()
+        measurement = executable.measure(positions, before)
+        assert counts(library, "cuGraphLaunch") == 1
+        assert counts(library, "cuStreamSynchronize") <= 3
+        took = [*measurement.step_seconds, measurement.update_seconds]
+        assert sum(took) == pytest.approx(len(library.launches) * 1e-3)
+        assert min(took[:-1]) >= 1e-3  # every step launches something
+        spans = measurement.find_spans()
+        assert [span.position for span in spans[:-1]] == [*positions]
+        assert [span.stop - span.start for span in spans] == pytest.approx(took)
+    assert counts(library, "cuGraphInstantiateWithFlags") == 0  # the graph of the first is kept
+    program.set(w=np.zeros((40, 50), "float32"))
+    del program, executable, measurement
+    gc.collect()
+    assert not library.events
+    assert not library.captures
+
+
+def test_steps_of_the_host_are_timed_between_events(library: RecordingLibrary) -> None:
+    x = tw.var("x", (8,))
+    doubled = tw.delay(lambda a: a * 2, tnp.exp(x), shape=(8,), dtype="float64")
+    program = tw.Graph([x], tnp.sum(doubled)).compile(engine="cuda")
+    program.set(x=np.ones(8))
+    program.run()
+    measurement = program._compiled.executable.measure(range(len(program.plan.steps)), 1)
+    names = [step.array.node.name for step in program.plan.steps]
+    took = dict(zip(names, measurement.step_seconds, strict=True))
+    assert took.pop("delay") == 0  # by the clock here, on which only launches take time
+    assert min(took.values()) >= 1e-3

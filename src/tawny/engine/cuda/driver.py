@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Final, NamedTuple, cast, final
 
 import numpy as np
@@ -41,6 +41,9 @@ OUT_OF_MEMORY: Final = 2
 
 RELAXED: Final = 2
 """The driver's number for a capture beside which threads may call whatever they like."""
+
+EXTERNAL: Final = 1
+"""An event is recorded by the graph that is captured, at each of its launches."""
 
 GRANTED_SHARED: Final = 48 << 10
 """Bytes of memory of a block that need not be asked for."""
@@ -181,6 +184,39 @@ class CapturedGraph(Unique):
         if self._graph and self._driver.is_usable:
             self._driver.enter()
             self._driver.library.library.cuGraphExecDestroy(self._graph)
+
+
+@final
+class EventMarks(Unique):
+    """Events of a device, which note when it gets to them."""
+
+    def __init__(self, driver: CudaDriver, count: int) -> None:
+        self._driver, self._events = driver, list[c_void_p]()
+        driver.enter()
+        for _ in range(count):
+            event = c_void_p()
+            driver.library.call("cuEventCreate", byref(event), c_uint(0))
+            self._events.append(event)
+
+    def note(self, place: int) -> None:
+        """Note the time when the device gets here; in a graph that is captured, at each launch."""
+        self._driver.record_event(self._events[place])
+
+    def seconds(self) -> list[float]:
+        """When the device got to each event, from the first on."""
+        self._driver.enter()
+        found, milliseconds = list[float](), c_float()
+        for event in self._events:
+            given = byref(milliseconds), self._events[0], event
+            self._driver.library.call("cuEventElapsedTime", *given)
+            found.append(milliseconds.value * 1e-3)
+        return found
+
+    def __del__(self) -> None:
+        if self._driver.is_usable:
+            for event in self._events:
+                self._driver.enter()
+                self._driver.library.library.cuEventDestroy_v2(event)
 
 
 def adopt_interface(
@@ -415,6 +451,17 @@ class CudaDriver(Unique):
         """Ask for everything in a graph."""
         self.enter()
         self.library.call("cuGraphLaunch", graph, self._stream)
+
+    def marks(self, count: int) -> EventMarks:
+        """Events, which graphs may have too."""
+        return EventMarks(self, count)
+
+    def record_event(self, event: c_void_p) -> None:
+        """Ask the device to note the time; `EXTERNAL` lets a capture keep that as a step."""
+        self.enter()
+        stream = self._current_stream
+        flags = 0 if stream is self._stream else EXTERNAL
+        self.library.call("cuEventRecordWithFlags", event, stream, c_uint(flags))
 
     def finish(self) -> None:
         """Wait for everything that was asked for."""

@@ -23,6 +23,18 @@ GPU: Final = MachineModel(
 Bytes = npt.NDArray[np.uint8]
 
 
+class DeviceMarks(Protocol):
+    """Places in what a device is asked for; it notes when it gets there."""
+
+    def note(self, place: int) -> None:
+        """Ask the device to note the time when it has done all that was asked for before."""
+        ...
+
+    def seconds(self) -> list[float]:
+        """When the device got to each place, from the first place on; it has done all of it."""
+        ...
+
+
 class DeviceDriver(Protocol):
     """One device.  A buffer is some of its memory; a function is a kernel's code on it.
 
@@ -99,6 +111,10 @@ class DeviceDriver(Protocol):
 
         That are launches, and copies on the device.  They find the buffers where they are now.
         """
+        ...
+
+    def marks(self, count: int) -> DeviceMarks:
+        """Places to note, which may be recorded as launches are."""
         ...
 
     def finish(self) -> None:

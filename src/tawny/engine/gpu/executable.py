@@ -7,12 +7,13 @@ set of changed inputs: then it is asked for at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from time import perf_counter
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
 from tawny.engine.atomicity import run_to_end
-from tawny.engine.gpu.driver import DeviceDriver
+from tawny.engine.gpu.driver import DeviceDriver, DeviceMarks
 from tawny.engine.gpu.kernels.random import NEXT_RUN
 from tawny.engine.gpu.launch import DRAW, STATUS
 from tawny.engine.gpu.loops import copy_launches_of, launches_of, runs_on_device
@@ -20,7 +21,7 @@ from tawny.engine.gpu.memory import BufferPlace, Location
 from tawny.engine.gpu.steps import CELL, Command, DeviceSteps
 from tawny.engine.gpu.target import PLAIN, KernelTarget
 from tawny.engine.protocol import Measurement, Task
-from tawny.engine.stopwatch import Stopwatch
+from tawny.engine.stopwatch import measurement_of
 from tawny.node import Node, Value
 
 MOST_ROUTES: Final = 256
@@ -42,6 +43,47 @@ class DeviceRoute(NamedTuple):
     parts: tuple[Command, ...]
     turns: int
     """How many runs are asked for before the device is waited for: 1 where the host takes part."""
+
+
+class TimedRoute(NamedTuple):
+    """The commands by which some positions are run and timed, and the updates after them."""
+
+    positions: Sequence[int]
+    parts: tuple[Command, ...]
+    marks: DeviceMarks
+    """When the run began, when each position was done, and when the updates were."""
+
+
+@final
+class RouteParts:
+    """Commands in order: what asks the device alone is recorded, stretch by stretch."""
+
+    def __init__(self, driver: DeviceDriver) -> None:
+        self.parts: list[Command] = []
+        self._driver = driver
+        self._stretch: list[Command] = []
+
+    def ask_device(self, *commands: Command) -> None:
+        """Add commands that ask the device alone."""
+        self._stretch += commands
+
+    def ask_host(self, command: Command) -> None:
+        """Add a command in which the host takes part."""
+        self.end_stretch()
+        self.parts.append(command)
+
+    def end_stretch(self) -> None:
+        """Make one command of those that ask the device alone, since the host last took part."""
+        if not self._stretch:
+            return
+        commands, self._stretch = self._stretch, []
+
+        def ask() -> None:
+            for command in commands:
+                command(0)
+
+        recorded = self._driver.record(ask)
+        self.parts.append(lambda _: recorded())
 
 
 class GpuExecutable(DeviceSteps):
@@ -67,6 +109,7 @@ class GpuExecutable(DeviceSteps):
         if draws or (self._has_updates and self._at_once):
             self._updates.append(self.launch_all((NEXT_RUN,), ()))
         self._routes: dict[int, DeviceRoute] = {}
+        self._timed: TimedRoute | None = None
 
     @property
     def by_host(self) -> list[Node]:
@@ -79,12 +122,16 @@ class GpuExecutable(DeviceSteps):
         before = list(self.variables)
         super().write(values)
         if self.variables != before:
-            self._routes.clear()
+            self._forget_routes()
 
     def bind(self, arrays: Iterable[tuple[int, Any]]) -> None:
         """Let variables lie in these arrays: what was recorded finds them elsewhere."""
-        self._routes.clear()
+        self._forget_routes()
         super().bind(arrays)
+
+    def _forget_routes(self) -> None:
+        self._routes.clear()
+        self._timed = None
 
     def run(self, positions: Sequence[int], draw: int) -> None:
         """Run some positions of the schedule, in order."""
@@ -154,56 +201,61 @@ class GpuExecutable(DeviceSteps):
 
     def _route(self, positions: Sequence[int]) -> DeviceRoute:
         """How positions are run: what the device is asked for at once, and what the host does."""
-        parts, stretch, launches = list[Command](), list[Command](), len(self._updates)
+        route, launches = RouteParts(self.driver), len(self._updates)
+        parts = route.parts
         first: int | None = None
-
-        def end_stretch() -> None:
-            if stretch:
-                parts.append(self._record(list(stretch)))
-                stretch.clear()
-
         for position in positions:
             command = self.commands[position]
             if first is None and position >= self._first_change:
                 first = len(parts)
             if command.launches is not None:
-                stretch.append(command.ask)
+                route.ask_device(command.ask)
                 launches += command.launches
             else:
-                end_stretch()
-                parts.append(command.ask)
-        stretch += self._updates
+                route.ask_host(command.ask)
+        route.ask_device(*self._updates)
         turns = 1 if parts else max(1, min(TURNS, MOST_ASKED // max(launches, 1)))
         first = (len(parts) if first is None else first) if self._has_updates else 0
-        end_stretch()
+        route.end_stretch()
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
         before, after = tuple(parts[:first]), tuple(parts[first:])
         found = self._routes[id(positions)] = DeviceRoute(positions, before, after, turns)
         return found
 
-    def _record(self, commands: Sequence[Command]) -> Command:
-        """One command for several that ask the device alone."""
-
-        def ask() -> None:
-            for command in commands:
-                command(0)
-
-        recorded = self.driver.record(ask)
-        return lambda _: recorded()
-
     def measure(self, positions: Sequence[int], draw: int) -> Measurement:
-        """Run once, and time every step; the device is waited for after each."""
+        """Run once; the device notes when each step is done, and waits for none."""
         self._set_draw(draw)
+        if self._timed is None or self._timed.positions is not positions:
+            self._timed = self._timed_route(positions)
+        route = self._timed
         self.driver.finish()
-        watch = Stopwatch()
-        for position in positions:
-            self.commands[position].ask(draw)
-            self.driver.finish()
-            watch.note()
-        self.update()
-        watch.note()
-        return watch.measurement(positions)
+        start = perf_counter()
+        for part in route.parts:
+            part(draw)
+        self.driver.finish()
+        seconds = perf_counter() - start
+        self.completed_runs += 1
+        self._next_run = None
+        return measurement_of(positions, route.marks.seconds(), seconds)
+
+    def _timed_route(self, positions: Sequence[int]) -> TimedRoute:
+        """How positions are run and timed: a mark before the first, and after each."""
+        route, marks = RouteParts(self.driver), self.driver.marks(len(positions) + 2)
+
+        def mark(place: int) -> None:
+            route.ask_device(lambda _: marks.note(place))
+
+        mark(0)
+        for place, position in enumerate(positions, 1):
+            command = self.commands[position]
+            ask = route.ask_host if command.launches is None else route.ask_device
+            ask(command.ask)
+            mark(place)
+        route.ask_device(*self._updates)
+        mark(len(positions) + 1)
+        route.end_stretch()
+        return TimedRoute(positions, tuple(route.parts), marks)
 
     def _copy(self, target: Node, source: Node) -> Command:
         """A variable's new value, from where its source ends up."""

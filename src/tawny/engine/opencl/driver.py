@@ -85,13 +85,32 @@ class OpenClBuffer(Unique):
 
 
 @final
+class MarkerMarks:
+    """Markers in a queue, which note when the device gets to them."""
+
+    def __init__(self, driver: OpenClDriver, count: int) -> None:
+        self._driver, self._markers = driver, list[Any]([None] * count)
+
+    def note(self, place: int) -> None:
+        """Note the time when the device gets here."""
+        self._markers[place] = self._driver.enqueue_marker()
+
+    def seconds(self) -> list[float]:
+        """When the device got to each marker, from the first on."""
+        ends = [marker.profile.end for marker in self._markers]
+        return [(end - ends[0]) * 1e-9 for end in ends]
+
+
+@final
 class OpenClDriver:
     """One device and its queue."""
 
     def __init__(self, opencl: Any, device: Any, number: int) -> None:
         self._opencl, self._device, self._number = opencl, device, number
         self._context = opencl.Context([device])
-        self._own_queue, self._process = opencl.CommandQueue(self._context), os.getpid()
+        timed = opencl.command_queue_properties.PROFILING_ENABLE
+        self._own_queue = opencl.CommandQueue(self._context, properties=timed)
+        self._process = os.getpid()
         self._options = CAUTIOUS.get(device.platform.name, [])
         self._functions: OrderedDict[KernelCode, Any] = OrderedDict()
         self._lock = fork_safe_lock()
@@ -234,6 +253,14 @@ class OpenClDriver:
     def record(self, ask: Callable[[], None]) -> Callable[[], None]:
         """What asks for each launch anew: OpenCL keeps none."""
         return ask
+
+    def marks(self, count: int) -> MarkerMarks:
+        """Markers in the queue."""
+        return MarkerMarks(self, count)
+
+    def enqueue_marker(self) -> Any:
+        """An event that has the time when the device gets here."""
+        return self._opencl.enqueue_marker(self._queue)
 
     def finish(self) -> None:
         """Wait for everything that was asked for."""

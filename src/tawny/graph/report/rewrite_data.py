@@ -14,7 +14,7 @@ from tawny.rewrite.ledger import NodeRecord, Record, Rewrites
 MAX_RECORDS: Final = 20_000
 """Rewrites that are listed one by one."""
 
-MAX_PASS_NODES: Final = 20_000
+MAX_PASS_NODES: Final = 60_000
 """Nodes of all graphs between passes that are drawn; beyond that none are."""
 
 MAX_MATCHES: Final = 4
