@@ -82,7 +82,7 @@ class MappingJob(NamedTuple):
         nodes = {name: graph.variable(name, self.op) for name in lists.names}
         missing = [n for n in graph.names.values() if n not in nodes and n not in self.common]
         if missing:
-            listed = list_some([*map(repr, missing)])
+            listed = list_some([repr(name) for name in missing])
             raise value_error(self.op, f"variables have no value yet: {listed}")
         for (name, node), column in zip(nodes.items(), lists.columns, strict=True):
             for value in column:
