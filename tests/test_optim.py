@@ -444,3 +444,35 @@ def test_samples_are_different_rows_drawn_for_each_step() -> None:
     ones = list(optim.Stochastic().rows(12, 0, 0))
     assert len(ones) == 12
     assert all(len(b) == 1 for b in ones)
+
+
+ADAPTIVE = [optim.AdaGrad(0.05), optim.RMSprop(0.01), optim.Adam(0.01), optim.AdamW(0.01)]
+SCALED = [
+    optim.SGD(0.5),
+    optim.Optimiser(0.3, momentum=optim.Nesterov(0.9), clipping=optim.ClipNorm(1.0)),
+    optim.Optimiser(0.5, gradient=optim.CG()),
+]
+
+
+@pytest.mark.parametrize("rule", [*ADAPTIVE, *SCALED], ids=repr)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parameters_of_16_bits_learn_as_others(dtype: str, rule: Any, engine: str) -> None:
+    """Rules compute and remember in float32: the squares of slopes of 1e-4 are 0 in float16."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(64, 8)).astype("float32")
+    wanted = rows @ draw.normal(size=(8, 3)).astype("float32")
+    scale = 1e-4 if rule in ADAPTIVE else 1.0
+
+    def loss(weight: Any) -> Any:
+        return tnp.mean((rows @ tnp.astype(weight, "float32") - wanted) ** 2) * scale
+
+    after = {}
+    for kind in (dtype, "float32"):
+        start = tnp.ones((8, 3), dtype=kind).numpy()
+        program, (name,) = compiled(rule, loss, start, engine)
+        program.run(20)
+        assert str(program.get(name).dtype) == kind
+        after[kind] = program.get(name).astype("float32")
+    way = abs(after["float32"] - 1).max()
+    assert way > 0.15
+    np.testing.assert_allclose(after[dtype], after["float32"], atol=0.25 * way)

@@ -22,10 +22,11 @@ import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import grad, value_and_grad
 from tawny.bad_calls import check_words
-from tawny.dtype import is_supported, kind_of
+from tawny.dtype import accumulation_dtype, is_supported, kind_of
 from tawny.errors import type_error, value_error
 from tawny.foreign_attributes import OPTIMISER, raise_missing
 from tawny.node import Value
+from tawny.ops.precision import widen
 from tawny.optim.directions import GD, Direction
 from tawny.optim.parts import Clipping, Inertia, Regularisation
 from tawny.optim.structures import Number, cast_number
@@ -223,7 +224,8 @@ def _apply_step(
     state: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """Parameters and state after a step down this slope."""
-    slope = gradient if parts.clipping is None else parts.clipping.clip(gradient)
+    slope = map_leaves(widen, gradient)  # squares of small slopes are 0 in 16 bits
+    slope = slope if parts.clipping is None else parts.clipping.clip(slope)
     step = np.asarray(state["step"])
     after: dict[str, Any] = {"step": step + 1}
     remembered = state.get("gradient", {})
@@ -243,7 +245,7 @@ def _apply_step(
         velocity = map_together(inertia.velocity, state["momentum"], change)
         change = map_together(inertia.step, velocity, change)
         after["momentum"] = velocity
-    new = map_together(_add_change, parameters, change, slope)
+    new = map_together(_add_change, parameters, change, gradient)
     return new, {name: after[name] for name in state}
 
 
@@ -266,9 +268,9 @@ def _as_gradients(gradients: Any, parameters: Any) -> Any:
     return unflatten(parameters, slopes)
 
 
-def _add_change(weight: Any, change: Array, slope: Array) -> Array:
-    """A parameter after its step, in its own dtype."""
-    return np.astype(weight + change, slope.dtype)
+def _add_change(weight: Any, change: Array, gradient: Array) -> Array:
+    """A parameter after its step, in its own dtype, which is that of its gradient."""
+    return np.astype(weight + change, gradient.dtype)
 
 
 def _changes(
@@ -302,7 +304,7 @@ def _changes(
 def _zeros(parameter: Any) -> Value:
     is_plain = type(parameter) is numpy.ndarray and is_supported(parameter.dtype)
     known = parameter if is_plain else lift(parameter, "start")
-    return numpy.zeros(known.shape, known.dtype)
+    return numpy.zeros(known.shape, accumulation_dtype(known.dtype))
 
 
 def _check_state(state: Any, parts: Parts) -> None:
