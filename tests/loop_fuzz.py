@@ -1,7 +1,8 @@
 """Many random programs of loops in loops and branches: `python tests/loop_fuzz.py FIRST COUNT`.
 
-Each is compared with plain loops over NumPy on every engine, and every fifth gradient with that of the
-same steps written one after the other, also in the least memory that it can be computed in.
+Each is compared with plain loops over NumPy on every engine, half of them where memory that nobody should
+read again is lost.  Every fifth gradient is compared with that of the same steps written one after the other,
+also in the least memory that it can be computed in, and in some between.
 """
 
 from __future__ import annotations

@@ -197,6 +197,54 @@ def test_batches_of_loops_that_end_at_different_times_and_of_branches() -> None:
     np.testing.assert_allclose(found, [1.0, np.sin(3.0), 80.0])
 
 
+def _delayed(h: Any, r: Any) -> Any:
+    a, b, c = h
+    return (tnp.tanh(a * b + r), a, b * c), tnp.sum(a * c)
+
+
+def _swapping(h: Any, r: Any) -> Any:
+    a, b, c = h
+    return (b, a, tnp.tanh(a * b * c + r)), tnp.sum(c * b)
+
+
+@pytest.mark.parametrize("step", [_delayed, _swapping])
+@pytest.mark.parametrize("steps", [2, 3, 9])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_carries_are_met_again_by_the_step_before(
+    step: Function, steps: int, reverse: bool, engine: str
+) -> None:
+    rng = np.random.default_rng(1)
+    values = [rng.normal(size=4) for _ in range(3)], rng.normal(size=(steps, 4))
+
+    def loss(language: Language) -> Function:
+        def value(h: Any, x: Any) -> Any:
+            (a, b, c), rows = language.scan(step, tuple(h), x, reverse=reverse)
+            return tnp.sum(tnp.sin(a) * b + c * c) + tnp.sum(rows**2)
+
+        return value
+
+    variables = [tw.var(f"v{i}", (4,)) for i in range(3)], tw.var("x", (steps, 4))
+    given = [*values[0], values[1]]
+    found, wanted = (
+        tw.Graph([*variables[0], variables[1]], list(leaves(tw.grad(loss(o), (0, 1))(*variables))))
+        .compile(engine=e)(*given)
+        for o, e in ((LAZY, engine), (UNROLLED, "reference"))
+    )
+    for got, one in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, one, rtol=1e-9, atol=1e-12)
+
+
+def test_a_carry_that_steps_make_and_need_is_kept_once() -> None:
+    """tanh needs what it gave, its product what it was given, which the step before gave."""
+    w, x = tw.var("w", (16, 16)), tw.var("x", (500, 16))
+
+    def loss(w: Any) -> Any:
+        return tnp.sum(tw.scan(lambda h, r: (tnp.tanh(h @ w + r),) * 2, tnp.zeros(16), x)[1])
+
+    plan = tw.Graph([w, x], tw.grad(loss)(w)).plan(threads=1)
+    assert plan.peak_bytes < 500 * 16 * 8 * 1.2
+
+
 def test_steps_that_are_computed_again_are_not_kept() -> None:
     """The carries alone with a checkpoint around a step; around parts of a loop, its square root."""
     w, x = tw.var("w", (8, 8)), tw.var("x", (400, 8))

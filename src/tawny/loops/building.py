@@ -15,7 +15,7 @@ from tawny.node import Constant, Node, Part, Variable, make_parts, toposort, var
 from tawny.op import Type
 from tawny.ops.creation import Arange, Eye, convert_node
 from tawny.ops.loops import FLAG_TYPE, PLACE_TYPE, ScanLoop, Switch, WhileLoop
-from tawny.ops.movement import BroadcastTo, broadcast_node, expand_node
+from tawny.ops.movement import BroadcastTo, broadcast_node, expand_node, reshape_node
 from tawny.ops.subgraph import Subgraph, substitute
 from tawny.shape import size
 
@@ -107,6 +107,7 @@ def build_loop(
 
     `initial` are the first values of the carries, `stacked` the arrays whose rows the steps take.
     """
+    step = _without_equal_rows(step, stacked)
     step, finals = _without_constant_carries(step, initial)
     kept = [i for i in range(len(initial)) if i not in finals]
     carries = tuple([step.carries[i] for i in kept])
@@ -176,6 +177,34 @@ def written_out(op: ScanLoop, operands: Sequence[Node]) -> tuple[LoopStep, Insid
     return step, Inside(since, [made[n] for n in body.impure])
 
 
+def _without_equal_rows(step: LoopStep, stacked: Sequence[Node]) -> LoopStep:
+    """The step with rows that are the same for all as what they are."""
+    found = zip(step.rows, map(_row_of_all, stacked), strict=True)
+    places = {row: node for row, node in found if node is not None}
+    return _with_places(step, places) if places else step
+
+
+def _row_of_all(x: Node) -> Node | None:
+    """What each row of an array is, where that is known to be the same."""
+    if not isinstance(x.op, BroadcastTo):
+        return None
+    (source,) = x.inputs
+    if len(source.shape) == len(x.shape):
+        if source.shape[0] != 1:
+            return None
+        source = reshape_node(source, source.shape[1:])
+    return broadcast_node(source, x.shape[1:])
+
+
+def _with_places(step: LoopStep, places: dict[Node, Node]) -> LoopStep:
+    """The step with nodes in place of some of its variables."""
+    results = [*step.new_carries, *step.new_rows]
+    made = substitute(toposort(results, places.__contains__), places)
+    count = len(step.new_carries)
+    new = tuple([made[n] for n in results])
+    return step._replace(new_carries=new[:count], new_rows=new[count:])
+
+
 def _without_constant_carries(
     step: LoopStep, initial: Sequence[Node]
 ) -> tuple[LoopStep, dict[int, Node]]:
@@ -188,12 +217,7 @@ def _without_constant_carries(
         if not more:
             return step, fixed
         fixed |= more
-        results = [*step.new_carries, *step.new_rows]
-        places = {step.carries[i]: node for i, node in more.items()}
-        made = substitute(toposort(results, places.__contains__), places)
-        count = len(step.new_carries)
-        new = tuple([made[n] for n in results])
-        step = step._replace(new_carries=new[:count], new_rows=new[count:])
+        step = _with_places(step, {step.carries[i]: node for i, node in more.items()})
 
 
 def nodes_inside(results: Sequence[Node], variables: Iterable[Node], inside: Inside) -> set[Node]:

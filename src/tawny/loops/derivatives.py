@@ -92,25 +92,29 @@ def pull_back_loop(
     results += [_whole(found[own[i]], own[i]) for i in rows]
 
     saved = _saved_nodes(op, results)
-    stacked = _stack_saved(op, given, saved)
+    later = _seen_later(op, saved)
+    last, stacked = _stack_saved(op, given, [n for n in saved if n not in later])
     cotangent_rows = [i for i in holders if i >= op.carries]
     given_rows = range(op.carries, op.first_shared)
     kept = {node: stand_in(node) for node in saved}
+    passed = {kept[node]: kept[own[i]] for node, i in later.items()}
     places: dict[Node, Node] = kept | dict(
         zip(own[op.first_shared :], given[op.first_shared :], strict=True)
     )
     made = substitute(toposort(results, places.__contains__), places)
     new = tuple([made[r] for r in results])
     split = len(carries) + len(shared)
+    read = [x for x in kept.values() if x not in passed]
     step = LoopStep(
         body.arguments[0],
-        (*[holders[i] for i in carries], *sums.values()),
-        (*[own[i] for i in given_rows], *kept.values(), *[holders[i] for i in cotangent_rows]),
-        new[:split],
+        (*[holders[i] for i in carries], *sums.values(), *passed),
+        (*[own[i] for i in given_rows], *read, *[holders[i] for i in cotangent_rows]),
+        (*new[:split], *passed.values()),
         new[split:],
     )
     first = [_whole(seeds.get(i), body.results[i]) for i in carries]
     first += [zeros_node(given[i].shape, given[i].dtype) for i in shared]
+    first += [last[i] for i in later.values()]
     whole = [((op.length, *body.results[i].shape), seeds[i]) for i in cotangent_rows]
     loop = build_loop(
         step,
@@ -121,7 +125,7 @@ def pull_back_loop(
         reverse=not op.reverse,
         inside=Inside(min([n.serial for n in body.arguments]), ()),
     )
-    out = dict(zip((*carries, *shared), loop.carries, strict=True))
+    out = dict(zip((*carries, *shared), loop.carries, strict=False))
     out |= dict(zip(rows, loop.rows, strict=True))
     return [array_for(out[i]) if i in out else None for i in range(len(given))]
 
@@ -301,11 +305,38 @@ def _is_cheap(node: Node, there: Iterable[Node]) -> bool:
     return True
 
 
-def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> list[Node]:
-    """What all steps computed, stacked, of the nodes that are saved."""
+def _seen_later(op: ScanLoop, saved: Sequence[Node]) -> dict[Node, int]:
+    """The nodes that need no rows: new values of carries whose old ones are saved, by their number.
+
+    On the way back the step before has met them, as the old value of the step after.
+    """
+    body, own = op.body, op.body.arguments[1:]
+    found: dict[Node, int] = {}
+    if op.length < FEW_STEPS_BACK:
+        return found
+    for i in range(op.carries):
+        node = body.results[i]
+        if node not in saved or node in found or own[i] not in saved:
+            continue
+        before = own[i]
+        while before in found:
+            before = own[found[before]]
+        if before is not node:
+            found[node] = i
+    return found
+
+
+FEW_STEPS_BACK: Final = 3
+"""Loops of fewer steps keep rows for whatever they need, since a carry may take its bytes twice."""
+
+
+def _stack_saved(
+    op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]
+) -> tuple[list[Node], list[Node]]:
+    """The last carries, and what all steps computed, stacked, of the nodes that are saved."""
     body, first = op.body, op.carries
     if not saved:
-        return []
+        return [], []
     own = body.arguments[1:]
     made = body.apply((*body.arguments[: 1 + op.first_shared], *given[op.first_shared :]))
     results = [made[r] for r in body.results]
@@ -325,4 +356,4 @@ def _stack_saved(op: ScanLoop, given: Sequence[Node], saved: Sequence[Node]) -> 
         reverse=op.reverse,
         inside=_draws_inside(op.body, made),
     )
-    return loop.rows[len(results) - first :]
+    return loop.carries, loop.rows[len(results) - first :]
