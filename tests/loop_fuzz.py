@@ -66,9 +66,7 @@ def compare(found: Any, wanted: list[Any], tolerance: float) -> None:
         np.testing.assert_allclose(got, one, rtol=tolerance, atol=tolerance / 100)
 
 
-def check_in_budgets(
-    program: LoopProgram, values: list[Any], slopes: list[Any], seed: int
-) -> None:
+def check_in_budgets(program: LoopProgram, values: list[Any], slopes: list[Any], seed: int) -> None:
     """The gradient on every engine: in all memory, in the least, and in some between."""
     variables = [tw.var(f"g{i}", s, d) for i, (s, d) in enumerate(program.inputs)]
     graph = tw.Graph(variables, gradient(program, LAZY, variables), unused="ignore")

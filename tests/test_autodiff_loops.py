@@ -226,8 +226,9 @@ def test_carries_are_met_again_by_the_step_before(
     variables = [tw.var(f"v{i}", (4,)) for i in range(3)], tw.var("x", (steps, 4))
     given = [*values[0], values[1]]
     found, wanted = (
-        tw.Graph([*variables[0], variables[1]], list(leaves(tw.grad(loss(o), (0, 1))(*variables))))
-        .compile(engine=e)(*given)
+        tw.Graph(
+            [*variables[0], variables[1]], list(leaves(tw.grad(loss(o), (0, 1))(*variables)))
+        ).compile(engine=e)(*given)
         for o, e in ((LAZY, engine), (UNROLLED, "reference"))
     )
     for got, one in zip(found, wanted, strict=True):

@@ -16,6 +16,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from engines import skip_without_binding
+from tawny.pages import owns_memory
 
 
 def figure_1(shape=(4,)):
@@ -189,6 +190,23 @@ def test_outputs_are_fresh_or_views(engine: str) -> None:
     seen = p.run(views=True)
     with pytest.raises(ValueError, match="read-only"):
         seen[0] = 1.0
+
+
+def test_outputs_lie_where_earlier_ones_lay_that_nobody_holds(engine: str) -> None:
+    """What is seen through views of an output stays as it is."""
+    x = tw.var("x", shape=(300, 300))
+    p = tw.Graph([x], [x + 1, x * 2]).compile(engine=engine)
+    kinds = (lambda a: a[5:], np.transpose, memoryview, np.from_dlpack, lambda a: a.ravel()[7:])
+    held = []
+    for i in range(24):
+        one, other = p(np.full((300, 300), float(i)))
+        held += [(kinds[i % 5](one), i + 1.0), (kinds[(i + 2) % 5](other), 2.0 * i)]
+        held = held[::2] if i % 5 == 4 else held
+        for view, wanted in held:
+            assert (np.asarray(view) == wanted).all()
+    assert one.flags.writeable
+    assert one.flags.c_contiguous
+    assert owns_memory(one)
 
 
 def test_outputs_that_are_inputs_constants_and_repeated(engine: str) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
+from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,43 @@ def copy_array(array: Value) -> Value:
     copy = empty(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
+
+
+MOST_HELD: Final = 2**25
+"""Bytes of earlier copies that are held for later ones, at most."""
+
+
+class Copies:
+    """Copies of arrays, large ones where earlier copies lay that nobody holds any more.
+
+    Memory that is new comes from the system page by page, each filled with zeros, which takes
+    longer than to copy.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: list[tuple[_OwnBytes, ReferenceType[_OwnBytes]]] = []
+        """Memory, and what every copy that lies there holds."""
+
+    def copy(self, array: Value) -> Value:
+        """A copy, its last axis the closest in memory."""
+        if not LARGE <= array.nbytes <= MOST_HELD:
+            return array.copy()
+        room = self._take(array.nbytes + LINE)
+        holder = room.view()
+        self._rooms.append((room, ref(holder)))
+        copy: Value = np.ndarray(array.shape, array.dtype, holder, -room.ctypes.data % LINE)
+        np.copyto(copy, array)
+        return copy
+
+    def _take(self, nbytes: int) -> _OwnBytes:
+        """Memory where nothing lies, earlier one if there is any; the oldest is let go."""
+        for number, (room, holder) in enumerate(self._rooms):
+            if room.nbytes == nbytes and holder() is None:
+                del self._rooms[number]
+                return room
+        while sum([room.nbytes for room, _ in self._rooms]) + nbytes > MOST_HELD + LINE:
+            del self._rooms[0]
+        return _OwnBytes((nbytes,), np.uint8)
 
 
 def owns_memory(array: Value) -> bool:

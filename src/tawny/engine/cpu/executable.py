@@ -21,7 +21,7 @@ from tawny.engine.protocol import DirectRun, Measurement, Task
 from tawny.engine.reference.executable import StepThunk, step_thunk
 from tawny.engine.reference.memory import POISON, HostMemory
 from tawny.node import Node, Value
-from tawny.pages import LINE, release_pages
+from tawny.pages import LARGE, LINE, release_pages
 from tawny.settings import is_debugging
 
 SEGMENT_SECONDS: Final = 5e-3
@@ -122,6 +122,7 @@ class CpuExecutable(HostMemory):
         places, only = range(len(homes)), results[0] if len(results) == 1 else None
         ending, turns, interpret, pool = route.ending, self._turns, self._interpret, self._pool
         cells, call, length = ending.call, ending.address, ending.length
+        copy = self.copies.copy if any(v.nbytes >= LARGE for v in results) else None
 
         def run(values: Sequence[Value], draw: int) -> list[Value]:
             for i in places:  # to zip two short lists takes as long as a small kernel
@@ -133,6 +134,8 @@ class CpuExecutable(HostMemory):
             ran = interpret(call)
             if ran != length:
                 self._resume(ending, 1, ran)
+            if copy is not None:
+                return [copy(value) for value in results]
             return [value.copy() for value in results] if only is None else [only.copy()]
 
         return run

@@ -13,7 +13,7 @@ from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.engine.protocol import BindableArray, DirectRun, MemoryRange, Task
 from tawny.engine.reference import compute
 from tawny.node import Node, Part, Value
-from tawny.pages import empty_aligned
+from tawny.pages import Copies, empty_aligned
 from tawny.shape import Shape, size
 from tawny.unique import Unique
 
@@ -51,6 +51,8 @@ class HostMemory(Unique):
         """Where each variable lies."""
         self._not_owned = set(range(len(task.variables)))
         """The variables without memory of their own."""
+        self.copies = Copies()
+        """Makes what a user is given of values."""
         self._index = {node: i for i, node in enumerate(task.variables)}
         homes = {node: self._index[home] for node, home in task.in_place_updates.items()}
         self._homes = {result_of(node): index for node, index in homes.items()}
@@ -125,7 +127,7 @@ class HostMemory(Unique):
             value = known.get(node)
             if value is None:
                 value = self.value(node)
-            copies.append(value.copy())
+            copies.append(self.copies.copy(value))
         return copies
 
     def direct_run(
