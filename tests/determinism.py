@@ -312,13 +312,16 @@ def dealt(kernel: Any) -> Any:
 
 
 def _parameter(given: Any) -> Any:
-    """A number; of a function its name and its code."""
+    """A number; of a function its name and its code; of a table of constants its bytes."""
     from tawny.engine.cpu.kernels.kernel import NEVER
+    from tawny.engine.cpu.transforms.stage import ConstantTable
 
     if isinstance(given, int):
         return None if given >= ADDRESSES else given
     if given is NEVER:
         return "stop"
+    if isinstance(given, ConstantTable):
+        return given.values.tobytes()
     return given.symbol, given.library.code.size, sorted(given.library.code.addresses)
 
 

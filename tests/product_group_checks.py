@@ -11,10 +11,15 @@ import numpy as np
 from tawny.node import Node, make, variable
 from tawny.op import ELEMENTWISE
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct
 
 
-def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
+def has_body(node: Node) -> bool:
+    """Whether a node is a product that a body uses up."""
+    return isinstance(node.op, FusedProduct) and node.op.body is not None
+
+
+def node_of(op: FusedProduct, arrays: Sequence[np.ndarray]) -> Node:
     """The node of an op on variables like some arrays."""
     return make(op, tuple([variable(None, a.shape, a.dtype) for a in arrays]))
 

@@ -10,7 +10,7 @@ from codegen_harness import SIGNATURE, Memory, guarded, poisoned
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.epilogue import TileEpilogue
-from tawny.ops.fusion import Activation, Epilogue
+from tawny.ops.fused_products import Activation, Epilogue
 
 WORKERS = (1, 2, 3, 5)
 

@@ -23,7 +23,8 @@ from tawny.ops.bands import Bands
 from tawny.ops.body import Body
 from tawny.ops.creation import Cast, Linspace
 from tawny.ops.cumulative import CumulativeProd, CumulativeSum
-from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fused_products import FusedProduct, TransposedMatmul
+from tawny.ops.fusion import Group
 from tawny.ops.indexing import Scatter
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient
 from tawny.ops.reduction import Accumulation, LogSumExp, Mean, Prod, Sum, Var
@@ -47,7 +48,7 @@ CHAPTERS = frozenset(
 CALCULATIONS = (
     *(Sum, Prod, Mean, Var, LogSumExp, CumulativeSum, CumulativeProd, Linspace, Scatter),
     *(AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient),
-    *(FusedMatmul, FusedConvolution, ProductGroup),
+    *(TransposedMatmul, FusedProduct),
 )
 """Ops that add and multiply many numbers, beside all of some chapters."""
 

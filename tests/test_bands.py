@@ -221,8 +221,8 @@ def test_every_rule_of_rows_is_tried() -> None:
         for n in toposort([o.node for o in stretch(seed, 5)[1]])
     }
     made_by_fusion = {
-        "FusedConvolution",
-        "FusedMatmul",
+        "FusedProduct",
+        "TransposedMatmul",
         "GatherPieces",
         "Group",
         "MatmulBytes",
@@ -401,7 +401,7 @@ def test_what_is_between_is_never_whole(eager_cutting: None) -> None:
     x, y = narrow()
     program = Graph([x], [y]).compile()
     (node,) = bands_of(program)
-    assert [s.op.facts().name for s in node.op.body.steps] == ["fused_convolution", "convolution"]
+    assert [s.op.facts().name for s in node.op.body.steps] == ["fused_product", "convolution"]
     assert program.plan.peak_bytes < _peak_without_bands(Graph([x], [y])) / 3
     assert "bands" in str(program.rewrites)
     assert "1 of 1 steps compiled" in str(program.plan)

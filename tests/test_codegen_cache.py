@@ -22,7 +22,7 @@ from tawny.engine.llvm.runtime import cache, library
 from tawny.engine.llvm.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.op import ELEMENTWISE
-from tawny.ops.fusion import Activation, Epilogue
+from tawny.ops.fused_products import Activation, Epilogue
 from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
 

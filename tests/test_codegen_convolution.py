@@ -42,7 +42,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fusion import PLAIN, Activation, Epilogue
+from tawny.ops.fused_products import PLAIN, Activation, Epilogue
 
 
 @dataclass(frozen=True)

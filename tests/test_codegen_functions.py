@@ -17,7 +17,7 @@ from tawny.engine.cpu.products.tile import widest
 from tawny.engine.llvm.runtime import library
 from tawny.engine.llvm.targets import Target
 from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import PLAIN, Activation, Epilogue
+from tawny.ops.fused_products import PLAIN, Activation, Epilogue
 
 FUNCTIONS = (
     product._tiles,

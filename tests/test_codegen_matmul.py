@@ -24,7 +24,7 @@ from product_harness import (
 from tawny.engine.cpu.products import blocking, choice, dot
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.reference import elementwise
-from tawny.ops.fusion import PLAIN, Activation, Epilogue
+from tawny.ops.fused_products import PLAIN, Activation, Epilogue
 
 INTEGERS = [np.int8, np.uint16, np.int32, np.uint64]
 

@@ -111,6 +111,7 @@ def test_every_op_that_says_what_it_costs_is_tried() -> None:
             f"tawny.ops.{c}"
             for c in (
                 "fusion",
+                "fused_products",
                 "bands",
                 "pieces",
                 "byte_products",

@@ -16,7 +16,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fusion import Activation, Epilogue, FusedConvolution
+from tawny.ops.fused_products import Activation, Epilogue, FusedProduct
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
 
@@ -68,7 +68,7 @@ def test_layers_forwards(name: str) -> None:
         kernel = drawn(high, wide, channels, outputs) / np.float32(high * wide * channels) ** 0.5
         pads = ((high // 2, high // 2), (wide // 2, wide // 2))
         geometry = (stride, stride), pads, (1, 1), 1
-        fused = FusedConvolution(*geometry, Epilogue(True, False, Activation.RELU))
+        fused = FusedProduct(Convolution(*geometry), Epilogue(True, False, Activation.RELU))
         judge(fused, drawn(1, side, side, channels), kernel, drawn(outputs))
 
 

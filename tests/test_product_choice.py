@@ -30,7 +30,7 @@ from tawny.engine.cpu.products.geometry import backward, forward
 from tawny.engine.cpu.products.matrices import matrices_of
 from tawny.engine.llvm.ir.builder import F32
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient
-from tawny.ops.fusion import PLAIN
+from tawny.ops.fused_products import PLAIN
 
 VECTORS = {"AVX-512": (64, 32), "AVX2": (32, 16)}
 """Bytes of a vector, and how many registers there are."""

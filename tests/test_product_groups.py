@@ -17,13 +17,13 @@ from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
 from fusion_checks import again, apply, assert_same_bits
 from grouping_engine import GroupingEngine
-from product_group_checks import BodyToBe, node_of, several
+from product_group_checks import BodyToBe, has_body, node_of, several
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny import models, nn, optim
 from tawny.array import Array
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
 from tawny.engine.cpu.kernel_table import Kernel
-from tawny.engine.cpu.rules import panels
+from tawny.engine.cpu.rules import panels, products
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import overwrites
@@ -36,15 +36,16 @@ from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.fusion import (
+from tawny.ops.fused_products import (
     PLAIN,
     Activation,
     Epilogue,
-    Group,
-    ProductGroup,
-    expand_group,
+    FusedProduct,
     is_rowwise,
+    matmul_op,
 )
+from tawny.ops.fusion import Group, expand_group
+from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
 from tawny.rewrite import spec
 from tawny.rewrite.flow import Flow
@@ -57,7 +58,7 @@ WORKERS = (1, 2, 3, 5)
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
 
 
-def always(op: ProductGroup, operands: Sequence[Node]) -> bool:
+def always(op: FusedProduct, operands: Sequence[Node]) -> bool:
     del op, operands
     return True
 
@@ -77,7 +78,7 @@ def low_panels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def product_groups(nodes: Sequence[Node]) -> list[Node]:
-    return [n for n in toposort(nodes) if isinstance(n.op, ProductGroup)]
+    return [n for n in toposort(nodes) if has_body(n)]
 
 
 # ---------------------------------------------------------------------- the op
@@ -95,7 +96,7 @@ def chosen(rng: random.Random, shape: tuple[int, int], dtype: str) -> Body:
     return made.body()
 
 
-def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
+def drawn(seed: int) -> tuple[FusedProduct, list[np.ndarray]]:
     """A product group and its operands, which lie in memory in some way."""
     rng = random.Random(seed)
     dtype = rng.choice(("float32", "float64", "float32", "int32"))
@@ -119,7 +120,7 @@ def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
             arrays[i] = np.asfortranarray(x)
         elif x.ndim == 2 and i != residual and rng.random() < 0.3:
             arrays[i] = np.repeat(x, 2, axis=0)[::2]
-    return ProductGroup(transpose_a, transpose_b, epilogue, body), arrays
+    return FusedProduct(matmul_op(transpose_a, transpose_b), epilogue, body), arrays
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -130,7 +131,7 @@ def test_the_op_is_the_product_and_then_the_body(seed: int) -> None:
     plain = expand_group(node)
     assert not product_groups(plain)
     feeds = dict(zip(node.inputs, arrays, strict=True))
-    found = several(KERNELS[ProductGroup](op, *arrays))
+    found = several(KERNELS[FusedProduct](op, *arrays))
     for got, want in zip(found, run(plain, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -151,7 +152,7 @@ def f32(*shape: int) -> Node:
 
 def test_it_costs_both_but_the_product_is_not_moved() -> None:
     node = make(
-        ProductGroup(False, False, PLAIN, summed((8, 6), (8, 6))), (f32(8, 4), f32(4, 6), f32(8, 6))
+        FusedProduct(Matmul(), PLAIN, summed((8, 6), (8, 6))), (f32(8, 4), f32(4, 6), f32(8, 6))
     )
     assert node.cost() == (2 * 4 * 48 + 48, 4 * (32 + 24 + 48), 4 * 48)
 
@@ -173,8 +174,8 @@ REFUSED: list[tuple[str, Body, tuple[tuple[int, ...], ...]]] = [
 
 @pytest.mark.parametrize(("body", "shapes"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
 def test_what_does_not_fit_is_refused(body: Body, shapes: tuple[tuple[int, ...], ...]) -> None:
-    with pytest.raises((ValueError, TypeError), match=r"matmul|product_group"):
-        make(ProductGroup(False, False, PLAIN, body), tuple([f32(*s) for s in shapes]))
+    with pytest.raises((ValueError, TypeError), match=r"matmul|fused_product"):
+        make(FusedProduct(Matmul(), PLAIN, body), tuple([f32(*s) for s in shapes]))
 
 
 def test_a_result_that_is_no_matrix_is_refused() -> None:
@@ -194,7 +195,7 @@ def test_operands_of_the_product_are_never_overwritten() -> None:
     epilogue = Epilogue(bias=True, residual=True)
     body = summed((8, 8), (8, 8))
     node = make(
-        ProductGroup(False, True, epilogue, body),
+        FusedProduct(matmul_op(False, True), epilogue, body),
         (f32(8, 8), f32(8, 8), f32(8), f32(8, 8), f32(8, 8)),
     )
     assert overwrites(node) == ((4, 0),)
@@ -220,12 +221,12 @@ def test_a_body_with_another_first_operand_is_the_same_function(seed: int) -> No
 
 
 def kernel_of(
-    op: ProductGroup, arrays: Sequence[np.ndarray], threads: int = NOMINAL_THREADS
+    op: FusedProduct, arrays: Sequence[np.ndarray], threads: int = NOMINAL_THREADS
 ) -> Kernel | None:
     memories = [Memory(a.shape, a.strides, a.dtype) for a in arrays]
     node = node_of(op, arrays)
     results = [contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
-    return panels.product_group(node, memories, results, threads)
+    return products.product(node, memories, results, threads)
 
 
 def called(
@@ -255,7 +256,7 @@ def test_kernels_agree_with_the_reference(
     op, arrays = drawn(seed)
     (rows, columns), dtype = op.body.operands[0]
     monkeypatch.setattr(panels, "PANEL_BYTES", height * columns * dtype.itemsize)
-    wanted = several(KERNELS[ProductGroup](op, *arrays))
+    wanted = several(KERNELS[FusedProduct](op, *arrays))
     seen: list[bytes] = []
     for slots in (1, 3, 5):
         kernel = kernel_of(op, arrays, slots)
@@ -394,9 +395,9 @@ def test_products_are_left_alone(build: Callable[[], list[Array]]) -> None:
 
 def test_small_products_and_what_the_engine_declines_are_left_alone() -> None:
     outputs = updated(a @ b)
-    asked: list[tuple[ProductGroup, Sequence[Node]]] = []
+    asked: list[tuple[FusedProduct, Sequence[Node]]] = []
 
-    def never(op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def never(op: FusedProduct, operands: Sequence[Node]) -> bool:
         asked.append((op, operands))
         return False
 
@@ -440,7 +441,7 @@ def test_what_runs_at_other_times_is_not_joined() -> None:
 class JoiningEngine(GroupingEngine):
     """The reference engine on graphs with product groups."""
 
-    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
         del op, operands
         return True
 
@@ -517,7 +518,7 @@ def test_poisoned_memory() -> None:
 
 
 def joined(program) -> list[Node]:
-    return [p.array.node for p in program.plan.steps if isinstance(p.array.node.op, ProductGroup)]
+    return [p.array.node for p in program.plan.steps if has_body(p.array.node)]
 
 
 # --------------------------------------------------------------- large programs
@@ -663,7 +664,7 @@ def test_what_a_product_group_computes_can_be_asked_for() -> None:
     program.set(**values(graph))
     program.run()
     names = [x.node.name for x in program.last_run.executed]
-    assert "fused_matmul" in names
+    assert "transposed_matmul" in names
     assert "product_group" not in names
     assert "product_group" in program.rewrites.counts()
 
@@ -695,12 +696,12 @@ def test_products_are_joined_for_any_number_of_threads(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("low_panels")
 def test_weights_that_are_packed_before_the_run_stay_so() -> None:
     """Where each run would have to pack them they are packed once, which panels cannot use."""
-    op = ProductGroup(False, True, PLAIN, summed((8, 6), (8, 6)))
+    op = FusedProduct(matmul_op(False, True), PLAIN, summed((8, 6), (8, 6)))
     node = make(op, (f32(8, 4), f32(6, 4), f32(8, 6)))
     left, right, other = (contiguous(i.shape, i.dtype) for i in node.inputs)
     known = contiguous(right.shape, right.dtype, True)
-    assert panels.product_group(node, (left, right, other), (other,), 2) is not None
-    assert panels.product_group(node, (left, known, other), (other,), 2) is None
+    assert products.product(node, (left, right, other), (other,), 2) is not None
+    assert products.product(node, (left, known, other), (other,), 2) is None
 
 
 # ------------------------------------------------------------------------ MNIST

@@ -13,7 +13,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
-from product_group_checks import BodyToBe, node_of, several
+from product_group_checks import BodyToBe, has_body, node_of, several
 from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
@@ -21,7 +21,7 @@ from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.products.choice import PIECE_SUMS
 from tawny.engine.cpu.products.tile import tallest
-from tawny.engine.cpu.rules import panels
+from tawny.engine.cpu.rules import products
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import overwrites
@@ -32,7 +32,9 @@ from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.fusion import PLAIN, Activation, Epilogue, ProductGroup, expand_group
+from tawny.ops.fused_products import PLAIN, Activation, Epilogue, FusedProduct, matmul_op
+from tawny.ops.fusion import expand_group
+from tawny.ops.linalg import Matmul
 from tawny.rewrite.groups.products import LEAST_IN_PIECES
 
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
@@ -54,7 +56,7 @@ def chosen(rng: random.Random, pieces: int, shape: tuple[int, int], dtype: str) 
     return made.body()
 
 
-def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
+def drawn(seed: int) -> tuple[FusedProduct, list[np.ndarray]]:
     """A product group of pieces and its operands."""
     rng = random.Random(seed)
     dtype = rng.choice(("float32", "float32", "float64"))
@@ -76,7 +78,7 @@ def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
     arrays = [np.asarray(numbers.integers(-9, 9, s) / 4).astype(dtype) for s in shapes]
     if transpose_b:
         arrays[1] = np.asfortranarray(arrays[1])
-    return ProductGroup(transpose_a, transpose_b, epilogue, body, pieces), arrays
+    return FusedProduct(matmul_op(transpose_a, transpose_b), epilogue, body, pieces), arrays
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -84,9 +86,9 @@ def test_the_op_is_the_product_in_pieces_and_then_the_body(seed: int) -> None:
     op, arrays = drawn(seed)
     node = node_of(op, arrays)
     plain = expand_group(node)
-    assert not any(isinstance(n.op, ProductGroup) for n in toposort(plain))
+    assert not any(map(has_body, toposort(plain)))
     feeds = dict(zip(node.inputs, arrays, strict=True))
-    found = several(KERNELS[ProductGroup](op, *arrays))
+    found = several(KERNELS[FusedProduct](op, *arrays))
     for got, want in zip(found, run(plain, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
     assert decode_op(encode_op(op)) == op
@@ -115,13 +117,13 @@ def summed(count: int, *shape: int, kind: str = "float32") -> Body:
     ],
 )
 def test_what_does_not_fit_is_refused(pieces: int, body: Body, columns: int) -> None:
-    with pytest.raises(ValueError, match="product_group"):
-        make(ProductGroup(False, False, PLAIN, body, pieces), (f32(8, 4), f32(4, columns)))
+    with pytest.raises(ValueError, match="fused_product"):
+        make(FusedProduct(Matmul(), PLAIN, body, pieces), (f32(8, 4), f32(4, columns)))
 
 
 def test_neither_pieces_nor_operands_of_the_product_are_overwritten() -> None:
     body = summed(3, 8, 8)
-    op = ProductGroup(False, False, Epilogue(residual=True), body, 2)
+    op = FusedProduct(Matmul(), Epilogue(residual=True), body, 2)
     node = make(op, (f32(8, 8), f32(8, 16), f32(8, 16), f32(8, 8)))
     assert overwrites(node) == ((3, 0),)
 
@@ -130,7 +132,7 @@ def test_neither_pieces_nor_operands_of_the_product_are_overwritten() -> None:
 
 
 def kernel_of(
-    op: ProductGroup,
+    op: FusedProduct,
     arrays: Sequence[np.ndarray],
     constant: bool = False,
     threads: int = NOMINAL_THREADS,
@@ -142,7 +144,7 @@ def kernel_of(
     ]
     node = node_of(op, arrays)
     results = [contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
-    return panels.product_group(node, memories, results, threads)
+    return products.product(node, memories, results, threads)
 
 
 def called(
@@ -165,7 +167,7 @@ def called(
 def test_kernels_agree_with_the_reference(seed: int) -> None:
     """For any number of workers, and of those that were expected, with the same bits."""
     op, arrays = drawn(seed)
-    wanted = several(KERNELS[ProductGroup](op, *arrays))
+    wanted = several(KERNELS[FusedProduct](op, *arrays))
     seen: set[bytes] = set()
     for slots, constant in ((1, False), (2, True), (3, False), (5, True)):
         kernel = kernel_of(op, arrays, constant, slots)
@@ -217,7 +219,7 @@ def test_what_fits_no_tiles_is_left_alone() -> None:
         constant: bool = False,
     ) -> Kernel | None:
         body = summed(pieces, rows, width, kind=kind)
-        op = ProductGroup(False, False, PLAIN, body, pieces)
+        op = FusedProduct(Matmul(), PLAIN, body, pieces)
         right = np.zeros((40, pieces * width), kind, order="F" if turned else "C")
         return kernel_of(op, [np.zeros((rows, 40), kind), right], constant=constant)
 
@@ -243,12 +245,12 @@ def test_a_piece_is_not_mistaken_for_another_operand() -> None:
     step = ELEMENTWISE["add"]
     for other in (1, 2):
         body = Body.of(((shape, kind),) * 3, (BodyStep(step, (0, other), shape, kind),), (3,))
-        op = ProductGroup(False, False, PLAIN, body, 2)
+        op = FusedProduct(Matmul(), PLAIN, body, 2)
         kernel = kernel_of(op, arrays)
         assert kernel is not None
         result = poisoned(shape, kind)
         called(kernel, arrays, [result], 2)
-        (want,) = several(KERNELS[ProductGroup](op, *arrays))
+        (want,) = several(KERNELS[FusedProduct](op, *arrays))
         np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
 
 
@@ -266,12 +268,12 @@ def test_long_products_wait_in_scratch_memory() -> None:
         ),
         (7,),
     )
-    op = ProductGroup(False, False, PLAIN, body, 4)
+    op = FusedProduct(Matmul(), PLAIN, body, 4)
     arrays = [rng.standard_normal(s).astype("f4") for s in ((16, 2000), (2000, 128), shape)]
     kernel = kernel_of(op, arrays)
     assert kernel is not None
     assert kernel.scratch > 0
-    (want,) = several(KERNELS[ProductGroup](op, *arrays))
+    (want,) = several(KERNELS[FusedProduct](op, *arrays))
     seen: set[bytes] = set()
     for workers in WORKERS[:2]:
         result = poisoned(shape, kind)
@@ -287,7 +289,7 @@ def test_long_products_wait_in_scratch_memory() -> None:
 
 def joined(program: Any) -> list[Node]:
     nodes = toposort(program._compiled.results)
-    return [n for n in nodes if isinstance(n.op, ProductGroup) and n.op.pieces > 1]
+    return [n for n in nodes if isinstance(n.op, FusedProduct) and n.op.pieces > 1]
 
 
 def unjoined(monkeypatch: pytest.MonkeyPatch, graph: tw.Graph, **options: Any) -> Any:

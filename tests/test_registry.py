@@ -61,7 +61,7 @@ def test_what_has_no_derivative_is_known() -> None:
         "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert",
         "bitwise_left_shift", "bitwise_right_shift", "nextafter",
         "delay", "map_elements", "fold", "scan",
-        "matmul_bytes", "convolution_bytes", "matmul_halves", "convolution_halves", "eliminate", "solve_factored", "partial_sort", "partial_argsort", "group", "fused_matmul", "fused_convolution", "product_group", "gather_pieces", "bands",
+        "matmul_bytes", "convolution_bytes", "matmul_halves", "convolution_halves", "eliminate", "solve_factored", "partial_sort", "partial_argsort", "group", "fused_product", "transposed_matmul", "gather_pieces", "bands",
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from tawny.op import ELEMENTWISE
 from tawny.operator import emit
 from tawny.ops.convolution import Convolution
 from tawny.ops.creation import var
-from tawny.ops.fusion import Activation, Epilogue, FusedConvolution, FusedMatmul
+from tawny.ops.fused_products import Activation, Epilogue, FusedProduct, TransposedMatmul
 from tawny.ops.linalg import Matmul
 from tawny.rewrite import batch_norm
 from tawny.rewrite.batch_norm import fold_batch_norm
@@ -57,30 +57,30 @@ def inner(node: Node) -> set[str]:
 def test_transposes_of_both_operands() -> None:
     a, b = v("a", 4, 3), v("b", 5, 4)
     (out,), names = fused(a.T @ b.T)
-    assert out.op == FusedMatmul(True, True, Epilogue())
+    assert out.op == TransposedMatmul(True, True)
     assert out.inputs == (a.node, b.node)
     assert names == ["matmul_transpose"]
-    assert fused(a.T @ v("c", 4, 5))[0][0].op == FusedMatmul(True, False, Epilogue())
-    assert fused(v("c", 5, 3) @ a.T)[0][0].op == FusedMatmul(False, True, Epilogue())
+    assert fused(a.T @ v("c", 4, 5))[0][0].op == TransposedMatmul(True, False)
+    assert fused(v("c", 5, 3) @ a.T)[0][0].op == TransposedMatmul(False, True)
 
 
 def test_the_same_node_twice() -> None:
     a = v("a", 4, 3)
     (left, right, twice), _ = fused(a.T @ a, a @ a.T, a.T @ a.T.T)
-    assert left.op == FusedMatmul(True, False, Epilogue())
-    assert right.op == FusedMatmul(False, True, Epilogue())
+    assert left.op == TransposedMatmul(True, False)
+    assert right.op == TransposedMatmul(False, True)
     assert left.inputs == right.inputs == (a.node, a.node)
     assert twice is left
     s = v("s", 3, 3)
     (out,), _ = fused(s.T @ s.T)
-    assert out.op == FusedMatmul(True, True, Epilogue())
+    assert out.op == TransposedMatmul(True, True)
 
 
 def test_stacks_exchange_the_last_axes_only() -> None:
     a = v("a", 2, 3, 4)
     good = tnp.permute_dims(a, (0, 2, 1))
     (out,), _ = fused(good @ v("b", 3, 5))
-    assert out.op == FusedMatmul(True, False, Epilogue())
+    assert out.op == TransposedMatmul(True, False)
     for axes in ((2, 1, 0), (1, 0, 2), (1, 2, 0), (2, 0, 1)):
         moved = tnp.permute_dims(a, axes)
         y = moved @ v("c", moved.shape[-1], 5)
@@ -92,18 +92,18 @@ def test_stacks_exchange_the_last_axes_only() -> None:
 def test_vectors() -> None:
     a, x = v("a", 4, 3), v("x", 4)
     (out,), _ = fused(a.T @ x)
-    assert out.op == FusedMatmul(True, False, Epilogue())
+    assert out.op == TransposedMatmul(True, False)
     assert out.shape == (3,)
     (out,), _ = fused(x @ v("b", 5, 4).T + v("c", 5))
-    assert out.op == FusedMatmul(False, True, Epilogue(bias=True))
+    assert out.op == FusedProduct(TransposedMatmul(False, True), Epilogue(bias=True))
     (out,), _ = fused(x @ v("y", 4) + v("z"))
-    assert out.op == FusedMatmul(False, False, Epilogue(residual=True))
+    assert out.op == FusedProduct(Matmul(), Epilogue(residual=True))
 
 
 def test_a_transpose_that_others_read_stays() -> None:
     a = v("a", 4, 3)
     (out, t), _ = fused(a.T @ v("b", 4, 5), a.T)
-    assert out.op == FusedMatmul(True, False, Epilogue())
+    assert out.op == TransposedMatmul(True, False)
     assert t is a.T.node
 
 
@@ -114,7 +114,7 @@ def test_a_dense_layer_is_one_node() -> None:
     x, w, b = v("x", 8, 4), v("w", 4, 3), v("b", 3)
     for name in ("relu", "sigmoid", "tanh", "softplus"):
         (out,), names = fused(getattr(tnp, name)(x @ w + b))
-        assert out.op == FusedMatmul(False, False, Epilogue(True, False, Activation(name)))
+        assert out.op == FusedProduct(Matmul(), Epilogue(True, False, Activation(name)))
         assert out.inputs == (x.node, w.node, b.node)
         assert names == ["product_bias", "product_activation"]
         assert len(out.sources) == 3
@@ -123,7 +123,7 @@ def test_a_dense_layer_is_one_node() -> None:
 def test_bias_residual_and_activation() -> None:
     x, w, b, r = v("x", 8, 4), v("w", 4, 3), v("b", 1, 3), v("r", 8, 3)
     (out,), names = fused(tnp.relu(r + (b + x.T.T @ w)))
-    assert out.op == FusedMatmul(False, False, Epilogue(True, True, Activation.RELU))
+    assert out.op == FusedProduct(Matmul(), Epilogue(True, True, Activation.RELU))
     assert out.inputs == (x.node, w.node, b.node, r.node)
     assert names == ["matmul_transpose", "product_bias", "product_residual", "product_activation"]
     assert out.op.may_overwrite(*[(i.shape, i.dtype) for i in out.inputs]) == {3}
@@ -159,7 +159,7 @@ def test_an_output_is_not_taken_in() -> None:
     assert "fused_matmul" not in inner(outputs[1])
     assert not names
     (first, second), _ = fused(y, tnp.relu(y))
-    assert first.op == FusedMatmul(False, False, Epilogue(bias=True))
+    assert first.op == FusedProduct(Matmul(), Epilogue(bias=True))
     assert second.inputs == (first,)
 
 
@@ -169,7 +169,7 @@ def test_one_bias_and_one_residual_in_that_order() -> None:
     assert out.name == "add"
     (out,), _ = fused(x @ w + r + b)  # another order of rounding
     assert out.name == "add"
-    assert out.inputs[0].op == FusedMatmul(False, False, Epilogue(residual=True))
+    assert out.inputs[0].op == FusedProduct(Matmul(), Epilogue(residual=True))
     (out,), _ = fused(tnp.relu(x @ w) + r)
     assert out.name == "add"
 
@@ -216,7 +216,7 @@ def test_a_product_does_not_wait_where_that_costs_memory() -> None:
     assert not names
     small = tnp.exp(v("z", 8, 2)) @ v("w2", 2, 4)  # what it reads is smaller than what it makes
     (out,), names = fused(small + late)
-    assert out.op == FusedMatmul(False, False, Epilogue(residual=True))
+    assert out.op == FusedProduct(Matmul(), Epilogue(residual=True))
 
 
 def test_rules_can_be_switched_off() -> None:
@@ -224,7 +224,7 @@ def test_rules_can_be_switched_off() -> None:
     y = tnp.relu(x.T @ w + b)
     flow, ledger = apply(fuse_products, outputs=[y], off=["product_bias"])
     assert ledger.names == ["matmul_transpose"]
-    assert inner(flow.outputs[0]) == {"fused_matmul", "add", "relu"}
+    assert inner(flow.outputs[0]) == {"transposed_matmul", "add", "relu"}
     flow, _ = apply(fuse_products, outputs=[y], off=["matmul_transpose"])
     assert inner(flow.outputs[0]) == {"fused_matmul", "transpose"}
 
@@ -233,20 +233,21 @@ def test_convolutions() -> None:
     x, w, b = v("x", 2, 9, 9, 4), v("w", 3, 3, 2, 6), v("b", 6)
     y = tnp.conv2d(x, w, strides=2, groups=2, padding="SAME")
     (out,), _ = fused(tnp.relu(y + b + v("r", *y.shape)))
-    assert isinstance(out.op, FusedConvolution)
+    assert isinstance(out.op, FusedProduct)
     assert out.op.epilogue == Epilogue(True, True, Activation.RELU)
-    assert out.op.strides == (2, 2)
-    assert out.op.groups == 2
+    assert isinstance(out.op.product, Convolution)
+    assert out.op.product.strides == (2, 2)
+    assert out.op.product.groups == 2
     types = [(i.shape, i.dtype) for i in out.inputs]
     assert out.op.may_overwrite(*types) == {3}
     assert out.cost().operations == 2 * 5 * 5 * 6 * (2 * 18 + 3)
     (out,), _ = fused(tnp.tanh(tnp.conv1d(v("x", 2, 9, 4), v("w", 3, 4, 6), padding="SAME") + b))
-    assert isinstance(out.op, FusedConvolution)
+    assert isinstance(out.op, FusedProduct)
 
 
 def test_operands_are_checked() -> None:
     x, w = v("x", 8, 4).node, v("w", 4, 3).node
-    both = FusedMatmul(False, False, Epilogue(bias=True, residual=True))
+    both = FusedProduct(Matmul(), Epilogue(bias=True, residual=True))
     with pytest.raises(TypeError, match="3 operands came; accepted: 4"):
         make(both, (x, w, v("b", 3).node))
     with pytest.raises(ValueError, match=r"operand 2 has shape \(4,\); it must be \(3,\)"):
@@ -256,9 +257,9 @@ def test_operands_are_checked() -> None:
     with pytest.raises(TypeError, match="operand 2 has dtype float64; the product has float32"):
         make(both, (x, w, v("b", 3, dtype="float64").node, v("r", 8, 3).node))
     with pytest.raises(ValueError, match="to be transposed it must have two axes"):
-        make(FusedMatmul(True, False, Epilogue()), (v("x", 4).node, w))
+        make(TransposedMatmul(True, False), (v("x", 4).node, w))
     with pytest.raises(ValueError, match="matmul: operand 1"):
-        make(FusedMatmul(True, False, Epilogue()), (x, w))
+        make(TransposedMatmul(True, False), (x, w))
 
 
 # ------------------------------------------------------------- batch normalisation
@@ -303,7 +304,7 @@ def test_batch_normalisation_goes_into_weights(case: str, kind: str) -> None:
     flow, ledger = apply(fold_batch_norm, fuse_products, outputs=[y])
     (out,) = flow.outputs
     assert len([n for n in toposort([out]) if n.inputs]) == 1
-    assert isinstance(out.op, (FusedConvolution, FusedMatmul))
+    assert isinstance(out.op, FusedProduct)
     assert out.op.epilogue.activation is Activation.RELU
     assert ledger.names == ["batch_norm", "product_activation"]
     np.testing.assert_allclose(values([out])[0], values([y.node])[0], rtol=1e-4, atol=1e-5)
@@ -325,7 +326,7 @@ def test_large_weights_are_not_copied_by_batch_normalisation(case: str, kind: st
     flow, ledger = apply(fold_batch_norm, fuse_products, outputs=[tnp.relu(y + product.shape[-1])])
     (out,) = flow.outputs
     (step,) = [n for n in toposort([out]) if n.inputs]
-    assert isinstance(step.op, (FusedConvolution, FusedMatmul))
+    assert isinstance(step.op, FusedProduct)
     assert step.op.epilogue == Epilogue(True, False, Activation.RELU, scaled=True)
     weights = product.node.inputs[1]
     assert nbytes(weights) > batch_norm.SMALL
@@ -342,7 +343,7 @@ def test_a_scaled_product_can_be_normalised_again() -> None:
     once, _ = apply(fold_batch_norm, outputs=[normalised(tnp.conv2d(x, w, padding="SAME"), 40)])
     y = wrap(once.outputs[0])
     (twice,) = apply(fold_batch_norm, outputs=[normalised(y, 40)])[0].outputs
-    assert isinstance(twice.op, FusedConvolution)
+    assert isinstance(twice.op, FusedProduct)
     assert twice.op.epilogue == Epilogue(True, scaled=True)
     wanted = values([normalised(normalised(tnp.conv2d(x, w, padding="SAME"), 40), 40).node])[0]
     np.testing.assert_allclose(values([twice])[0], wanted, rtol=1e-4, atol=1e-4)
@@ -358,13 +359,13 @@ def test_a_scale_that_is_not_finite_is_left_alone() -> None:
 
 def test_operands_of_a_scale_are_checked() -> None:
     x, w = v("x", 8, 4).node, v("w", 4, 3).node
-    scaled = FusedMatmul(False, False, Epilogue(True, scaled=True))
+    scaled = FusedProduct(Matmul(), Epilogue(True, scaled=True))
     assert make(scaled, (x, w, v("b", 2, 3).node)).shape == (8, 3)
     for shape in ((3,), (1, 3), (3, 2), (2, 4)):
         with pytest.raises(ValueError, match=r"operand 2 has shape .*; it must be \(2, 3\)"):
             make(scaled, (x, w, v("b", *shape).node))
     with pytest.raises(ValueError, match="a scale needs a bias"):
-        make(FusedMatmul(False, False, Epilogue(scaled=True)), (x, w))
+        make(FusedProduct(Matmul(), Epilogue(scaled=True)), (x, w))
 
 
 def test_batch_normalisation_is_left_alone() -> None:
@@ -401,7 +402,7 @@ def test_a_residual_block() -> None:
     made = [n for n in toposort(flow.outputs) if n.inputs]
     assert [n.name for n in made] == ["fused_convolution", "fused_convolution"]
     op = made[1].op
-    assert isinstance(op, FusedConvolution)
+    assert isinstance(op, FusedProduct)
     assert op.epilogue == Epilogue(True, True, Activation.RELU)
     np.testing.assert_allclose(values(flow.outputs)[0], values([out.node])[0], rtol=1e-4, atol=1e-5)
 

@@ -108,7 +108,7 @@ def test_many_graphs(block: int) -> None:
 
 def test_random_graphs_reach_every_op() -> None:
     made_by_passes = {
-        "group", "fused_matmul", "fused_convolution", "product_group", "gather_pieces", "bands",
+        "group", "fused_product", "transposed_matmul", "gather_pieces", "bands",
         "matmul_bytes", "convolution_bytes", "eliminate", "solve_factored", "partial_sort", "partial_argsort", "matmul_halves", "convolution_halves",
     }  # fmt: skip
     while_differentiating = {"argument"}

@@ -28,9 +28,9 @@ NODES = node_cases()
 
 WITHOUT_OPERANDS = {"arange", "constant", "eye", "variable"}
 MADE_BY_FUSION = {
-    "bands", "convolution_bytes", "convolution_halves", "fused_convolution", "fused_matmul", "group", "eliminate", "solve_factored", "partial_sort", "partial_argsort",
+    "bands", "convolution_bytes", "convolution_halves", "fused_product", "transposed_matmul", "group", "eliminate", "solve_factored", "partial_sort", "partial_argsort",
     "matmul_bytes",
-    "matmul_halves", "product_group",
+    "matmul_halves",
 }  # fmt: skip
 TRIED_BELOW = {
     "argument", "part", "checkpoint", "custom_jvp", "custom_vjp", "implicit",

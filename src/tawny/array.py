@@ -170,7 +170,7 @@ class Array(Methods):
             body = np.array2string(node.value, separator=", ", threshold=100, prefix="Array(")
             return f"Array({body}, dtype={node.dtype})"
         name = isinstance(node.op, Variable) and node.op.name
-        kind = f"variable {name!r}" if name else node.op.facts().name
+        kind = f"variable {name!r}" if name else node.op.label
         where = f", {node.sources[0]}" if node.sources else ""
         return f"Array({kind}: {node.dtype}{list(node.shape)}{where})"
 

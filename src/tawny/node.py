@@ -177,7 +177,7 @@ class Node(Unique):
     def name(self) -> str:
         """The op's name, or the variable's; of one without a name, where it was written."""
         if not isinstance(self.op, Variable):
-            return self.op.facts().name
+            return self.op.label
         return self.op.name or f"unnamed at {describe(self.sources) or 'unknown place'}"
 
     def cost(self) -> Cost:
@@ -191,7 +191,7 @@ class Node(Unique):
 
 def op_title(op: Op) -> str:
     """The variable's name, if it has one, or the op's: for texts that tell the place too."""
-    return (isinstance(op, Variable) and op.name) or op.facts().name
+    return (isinstance(op, Variable) and op.name) or op.label
 
 
 _INTERNED: Final[dict[int, weakref.ref[Node]]] = {}

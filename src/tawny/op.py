@@ -308,6 +308,11 @@ class Op:
         """The declaration."""
         return self.declaration
 
+    @property
+    def label(self) -> str:
+        """What plans, pictures and messages call it; by default its name."""
+        return self.facts().name
+
     def infer_shape(self, *shapes: Shape) -> Shape:
         """Shape of the result; by default that of operand 0."""
         return shapes[0]

@@ -13,7 +13,8 @@ from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Cost, Elementwise, Op, Type, overwritable_operands
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
-from tawny.ops.fusion import Group, ProductGroup
+from tawny.ops.fused_products import FusedProduct
+from tawny.ops.fusion import Group
 from tawny.ops.loops import BodyOp, ScanLoop
 from tawny.ops.movement import Reshape
 from tawny.shape import size, splits
@@ -295,7 +296,7 @@ _cached_profile: Final = lru_cache(1024)(_op_profile)
 def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[int, int]]:
     if isinstance(op, Group):
         return op.body.overwrites()
-    if isinstance(op, ProductGroup):
+    if isinstance(op, FusedProduct):
         return op.overwrites()
     if isinstance(op, Bands):
         return () if op.may_fail(made[1]) else op.overwrites()

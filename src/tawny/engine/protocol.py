@@ -12,7 +12,7 @@ from tawny.errors import value_error
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, Value
 from tawny.ops.body import Body
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Engine(Protocol):
         """What planning assumes of the machine: alignment of places, times of steps."""
         ...
 
-    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
         """Whether one kernel computes a product and the group that reads it."""
         ...
 

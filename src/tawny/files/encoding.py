@@ -119,7 +119,7 @@ def encode(value: Any, kind: Any) -> Json:
         return encode_dtype(value)
     elif kind is UserObject:
         return _encode_held(value)
-    elif kind is Body:
+    elif kind is Body and isinstance(value, Body):
         return _encode_body(value)
     elif kind is Subgraph:
         return _encode_subgraph(value)
@@ -139,6 +139,8 @@ def _encode_plain(value: Any, kind: type[Any]) -> Json:
         return [_encode_plain(value.real, float), _encode_plain(value.imag, float)]
     if issubclass(kind, enum.Enum) and isinstance(value, kind):
         return value.name
+    if issubclass(kind, Op) and type(value) is kind:
+        return encode_op(value)
     if dataclasses.is_dataclass(kind) and type(value) is kind:
         return {f: encode(getattr(value, f), k) for f, k in _hints(kind).items()}
     raise _no_form(value, kind)
@@ -180,11 +182,22 @@ def _decode_plain(data: Json, kind: type[Any]) -> Any:
         return complex(_decode_plain(data[0], float), _decode_plain(data[1], float))
     if issubclass(kind, enum.Enum) and isinstance(data, str) and data in kind.__members__:
         return kind[data]
+    if issubclass(kind, Op) and isinstance(data, dict) and data.get("op") == kind.declaration.name:
+        return _decode_inner_op(data)
     if dataclasses.is_dataclass(kind) and isinstance(data, dict):
         fields = _hints(kind)
         if data.keys() == fields.keys():
             return kind(**{f: decode(data[f], k) for f, k in fields.items()})
     raise _mismatch(data, kind)
+
+
+def _decode_inner_op(data: dict[str, Json]) -> Op:
+    """An op that is an attribute of another."""
+    rest = dict(data)
+    op = decode_op(rest)
+    if rest:
+        raise MalformedError(f"op {op.facts().name} cannot have {excerpt(sorted(rest))}")
+    return op
 
 
 def _integer(value: int) -> int:

@@ -32,7 +32,10 @@ def check_op(op: Op, types: Sequence[Type]) -> None:
         return
     bounds = integer_bounds(type(op))
     for field in op.fields:
-        _check_integers(facts.name, field, getattr(op, field), bounds.get(field, Bounds()))
+        value = getattr(op, field)
+        if isinstance(value, Op):  # an op in an attribute is applied to the first operands
+            check_op(value, types[: value.facts().arity])
+        _check_integers(facts.name, field, value, bounds.get(field, Bounds()))
     problem = op.mistake(types)
     if problem:
         raise MalformedError(f"{facts.name}: {problem}")

@@ -8,10 +8,12 @@ from typing import Final, NamedTuple
 from tawny.array import evaluator
 from tawny.engine.lowering import is_leaf
 from tawny.node import Node, Part, make, remake, source_scope, toposort
-from tawny.op import ELEMENTWISE
+from tawny.op import ELEMENTWISE, Op
 from tawny.ops.bands import Bands
+from tawny.ops.body import Body
 from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fused_products import FusedProduct, epilogue_of, plain_product, transposes
+from tawny.ops.fusion import Group
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import transpose_node
 from tawny.ops.pieces import GatherPieces
@@ -42,9 +44,10 @@ def expand_groups(results: Sequence[Node]) -> ExpandedGroups:
         if is_leaf(node):
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
-        if isinstance(node.op, (Bands, Group, ProductGroup)):
+        body = body_of(node.op)
+        if body is not None:
             with source_scope(node.sources):
-                parts[node], out[node] = _members(node.op, inputs)
+                parts[node], out[node] = _members(node.op, body, inputs)
             plain[node] = parts[node][0]
         elif isinstance(node.op, GatherPieces):
             with source_scope(node.sources):
@@ -65,18 +68,23 @@ def simplify_nodes(results: Sequence[Node]) -> dict[Node, Node]:
     return dict(zip(order, made.outputs, strict=True))
 
 
+def body_of(op: Op) -> Body | None:
+    """The body of a group, of bands, or of a product that one uses up; None for others."""
+    return op.body if isinstance(op, (Bands, Group, FusedProduct)) else None
+
+
 def _members(
-    group: Bands | Group | ProductGroup, operands: Sequence[Node]
+    group: Op, body: Body, operands: Sequence[Node]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The results of a group as plain nodes, and all nodes it computes."""
+    """The results of an op with a body as plain nodes, and all nodes it computes."""
     values, members = list(operands), list[Node]()
-    if isinstance(group, ProductGroup):
+    if isinstance(group, FusedProduct):
         values = group.body_operands(operands)
         members.append(group.product_node(operands))
-    for step in group.body.steps:
+    for step in body.steps:
         inputs = tuple([values[i] for i in step.inputs])
         if isinstance(step.op, Group):
-            (made,), inner = _members(step.op, inputs)
+            (made,), inner = _members(step.op, step.op.body, inputs)
             members.extend(inner)
         elif isinstance(step.op, GatherPieces):
             members.extend(step.op.expand(inputs))
@@ -86,7 +94,7 @@ def _members(
             if not step.op.facts().view:
                 members.append(made)
         values.append(made)
-    return tuple([values[r] for r in group.body.results]), tuple(members)
+    return tuple([values[r] for r in body.results]), tuple(members)
 
 
 # --------------------------------------------- products with what follows them
@@ -131,19 +139,17 @@ def _expand_fusion(node: Node, inputs: tuple[Node, ...], known: Collection[Node]
         first, second, third = inputs
         product = _known_order(make(_MULTIPLY, (first, second)), (second, first), known)
         return [product, _known_order(make(_ADD, (product, third)), (third, product), known)]
-    if not isinstance(op, (FusedMatmul, FusedConvolution)) or op.epilogue.scaled:
+    plain, epilogue = plain_product(op), epilogue_of(op)
+    if epilogue is None or epilogue.scaled or type(op) in (Matmul, Convolution):
         return [node if inputs == node.inputs else remake(node, inputs)]
     first, second, *added = inputs
-    if isinstance(op, FusedMatmul):
-        first = _swap_last_axes(first) if op.transpose_a else first
-        second = _swap_last_axes(second) if op.transpose_b else second
-        made = [make(Matmul(), (first, second))]
-    else:
-        geometry = (op.strides, op.padding, op.dilation, op.groups)
-        made = [make(Convolution(*geometry), (first, second))]
+    transpose_a, transpose_b = transposes(plain)
+    first = _swap_last_axes(first) if transpose_a else first
+    second = _swap_last_axes(second) if transpose_b else second
+    made = [make(plain if isinstance(plain, Convolution) else Matmul(), (first, second))]
     for addend in added:
         made.append(_known_order(make(_ADD, (made[-1], addend)), (addend, made[-1]), known))
-    last = op.epilogue.activation.op
+    last = epilogue.activation.op
     return made if last is None else [*made, make(last, (made[-1],))]
 
 

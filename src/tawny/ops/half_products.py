@@ -11,10 +11,9 @@ from typing import Final
 
 from tawny.dtype import FLOAT32, DType, is_bfloat16
 from tawny.errors import type_error
-from tawny.op import Gradient, Op, Type
+from tawny.op import Gradient, Op
 from tawny.ops.byte_products import rows_apart
-from tawny.ops.convolution import ConvolutionOp, convolution_shape
-from tawny.ops.fusion import Epilogue
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.linalg import Matmul
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, size
@@ -30,88 +29,46 @@ def _sum_dtype(op: str, dtypes: tuple[DType, ...]) -> DType:
     return FLOAT32
 
 
-class MatmulHalves(Op, may_fail=False, name="matmul_halves", arity=None, gradient=Gradient.NONE):
-    """Matrix product of bfloat16 with float32 sums, and its epilogue."""
-
-    epilogue: Epilogue
+class MatmulHalves(Op, may_fail=False, name="matmul_halves", arity=2, gradient=Gradient.NONE):
+    """Matrix product of bfloat16 with float32 sums."""
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return _sum_dtype("matmul_halves", dtypes)
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        left, right = shapes[:2]
+        left, right = shapes
         return Matmul().infer_shape(left, rows_apart("matmul_halves", right, TOGETHER))
-
-    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        product = self.infer_shape(*[shape for shape, _ in types]), FLOAT32
-        self.epilogue.check("matmul_halves", product, types[2:])
-        return ()
-
-    def may_overwrite(self, *types: Type) -> frozenset[int]:
-        """The residual, which is read where the result is written."""
-        return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return operands[0][-1] * size(result)
 
-    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
-        products = 2 * self.multiply_adds(result, operands)
-        return products + self.epilogue.operations(size(result))
-
-    def operand_counts(self) -> Sequence[int]:
-        return (2 + self.epilogue.arity,)
-
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
         """Matrices of a stack by themselves; of one matrix, rows of the left one."""
-        left, right, *others = operands
+        left, right = operands
         axis, stack = row_axis(shape), shape[:-2]
         if len(left) < 2 or axis == len(shape) - 1:
             return None
         reads: tuple[Rows | None, ...] = (rows, None)
         if axis < len(stack):
             reads = broadcast_rows(left[:-2], stack, rows), broadcast_rows(right[:-3], stack, rows)
-        return RowSlice(self, (*reads, *self.epilogue.row_reads(shape, others, rows)), rows)
+        return RowSlice(self, reads, rows)
 
 
-class ConvolutionHalves(
-    ConvolutionOp, name="convolution_halves", arity=None, gradient=Gradient.NONE
-):
-    """Convolution of bfloat16 with float32 sums, and its epilogue."""
-
-    epilogue: Epilogue
+class ConvolutionHalves(ConvolutionOp, name="convolution_halves", arity=2, gradient=Gradient.NONE):
+    """Convolution of bfloat16 with float32 sums."""
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return _sum_dtype("convolution_halves", dtypes)
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         whole = rows_apart("convolution_halves", shapes[1], TOGETHER)
-        geometry = self.strides, self.padding, self.dilation, self.groups
-        return convolution_shape(shapes[0], whole, *geometry, "convolution_halves")
-
-    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        product = self.infer_shape(*[shape for shape, _ in types]), FLOAT32
-        self.epilogue.check("convolution_halves", product, types[2:])
-        return ()
-
-    def may_overwrite(self, *types: Type) -> frozenset[int]:
-        """The residual, which is read where the result is written."""
-        return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
+        return self.output_shape(shapes[0], whole, "convolution_halves")
 
     def slice_rows(self, shape: Shape, operands: Sequence[Shape], rows: Rows) -> RowSlice | None:
-        x, kernel, *others = operands
+        x, kernel = operands
         whole = rows_apart("convolution_halves", kernel, TOGETHER)
-        found = self.slice_output_rows(shape, (x, whole), rows)
-        if found is None:
-            return None
-        return found._replace(reads=(*found.reads, *self.epilogue.row_reads(shape, others, rows)))
+        return self.slice_output_rows(shape, (x, whole), rows)
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         kernel = rows_apart("convolution_halves", operands[1], TOGETHER)
         return size(kernel[:-1]) * size(result)
-
-    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
-        products = 2 * self.multiply_adds(result, operands)
-        return products + self.epilogue.operations(size(result))
-
-    def operand_counts(self) -> Sequence[int]:
-        return (2 + self.epilogue.arity,)

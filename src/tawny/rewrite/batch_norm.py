@@ -23,9 +23,17 @@ from tawny.dtype import kind_of
 from tawny.node import Node, Value, constant, make, source_scope
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import ConvolutionOp
-from tawny.ops.fusion import Activation, Epilogue, FusedMatmul, is_bias_shape
+from tawny.ops.fused_products import (
+    Activation,
+    Epilogue,
+    epilogue_of,
+    is_bias_shape,
+    plain_product,
+    transposes,
+    with_epilogue,
+)
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
-from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
+from tawny.rewrite.fusion import PRODUCTS
 from tawny.rewrite.lifetimes import is_leaf
 from tawny.shape import size
 
@@ -142,14 +150,15 @@ def _fold_chain(chain: _AffineChain, context: Context) -> Node | None:
     if not (_is_finite(bias) and _is_finite(factors)):
         return None
     weights = product.inputs[1]
-    grouped = isinstance(product.op, ConvolutionOp) and product.op.groups > 1
+    plain = plain_product(product.op)
+    grouped = isinstance(plain, ConvolutionOp) and plain.groups > 1
     if size(weights.shape) * weights.dtype.itemsize > SMALL and not grouped:
         op = with_epilogue(product.op, Epilogue(bias=True, scaled=True))
         both = np.stack([bias, factors])
         return _make_product(chain, op, lambda: (weights, constant(both)))
-    (plain,) = _values([weights], context)
-    exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
-    scaled = _scale_weights(plain, scale[:, None] if exchanged else scale)
+    (given,) = _values([weights], context)
+    _, exchanged = transposes(plain)
+    scaled = _scale_weights(given, scale[:, None] if exchanged else scale)
     if not _is_finite(scaled):
         return None
     biased = bool(bias.any())

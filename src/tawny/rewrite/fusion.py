@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -17,14 +16,19 @@ from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, source_scope
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import (
+from tawny.ops.fused_products import (
     ACTIVATIONS,
     PLAIN,
     Activation,
     Epilogue,
-    FusedConvolution,
-    FusedMatmul,
+    FusedProduct,
+    TransposedMatmul,
+    epilogue_of,
     is_bias_shape,
+    matmul_op,
+    plain_product,
+    transposes,
+    with_epilogue,
 )
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Transpose
@@ -35,42 +39,21 @@ from tawny.shape import contiguous_strides
 TRANSPOSE: Final = RuleInfo(
     "matmul_transpose",
     Kind.CONTRACTING,
-    "transpose(a) @ b = fused_matmul(a, b, transpose_a)",
+    "transpose(a) @ b = transposed_matmul(a, b, transpose_a)",
 )
-BIAS: Final = RuleInfo("product_bias", Kind.EXACT, "a @ b + c = fused(a, b, c)")
-RESIDUAL: Final = RuleInfo("product_residual", Kind.EXACT, "a @ b + y = fused(a, b, y)")
-ACTIVATION: Final = RuleInfo("product_activation", Kind.EXACT, "f(a @ b) = fused(a, b, f)")
+BIAS: Final = RuleInfo("product_bias", Kind.EXACT, "a @ b + c = fused_product(a, b, c)")
+RESIDUAL: Final = RuleInfo("product_residual", Kind.EXACT, "a @ b + y = fused_product(a, b, y)")
+ACTIVATION: Final = RuleInfo("product_activation", Kind.EXACT, "f(a @ b) = fused_product(a, b, f)")
 
 _ADD: Final = ELEMENTWISE["add"]
 _FUNCTIONS: Final = {ELEMENTWISE[name]: activation for name, activation in ACTIVATIONS.items()}
 
 
-PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, Convolution, FusedMatmul, FusedConvolution})
+PRODUCTS: Final[frozenset[Family]] = frozenset(
+    {Matmul, TransposedMatmul, Convolution, FusedProduct}
+)
 _FUSED: Final[frozenset[Family]] = PRODUCTS | {_ADD, *_FUNCTIONS}
 """What may be fused; everything else is only made on other inputs."""
-
-
-def epilogue_of(op: Op) -> Epilogue | None:
-    """What is done after a product; None if `op` is none."""
-    if type(op) is Matmul or type(op) is Convolution:
-        return PLAIN
-    if isinstance(op, (FusedMatmul, FusedConvolution)):
-        return op.epilogue
-    return None
-
-
-@lru_cache(4096)
-def with_epilogue(op: Op, epilogue: Epilogue) -> Op:
-    """The product with another epilogue; a plain op where that is enough."""
-    if isinstance(op, (Convolution, FusedConvolution)):
-        geometry = (op.strides, op.padding, op.dilation, op.groups)
-        if epilogue == PLAIN:
-            return Convolution(*geometry)
-        return FusedConvolution(*geometry, epilogue)
-    a, b = (op.transpose_a, op.transpose_b) if isinstance(op, FusedMatmul) else (False, False)
-    if epilogue == PLAIN and not a and not b:
-        return Matmul()
-    return FusedMatmul(a, b, epilogue)
 
 
 def exchanges_last_axes(node: Node) -> bool:
@@ -168,7 +151,8 @@ class _Fusion:
             )
         node_now = self._with_new_inputs(node)
         self.reads[node] = node.inputs
-        if type(op) is Matmul or type(op) is FusedMatmul:
+        is_open = epilogue_of(op) is not None
+        if is_open and isinstance(plain_product(op), (Matmul, TransposedMatmul)):
             return self._without_transposes(node_now)
         return node_now
 
@@ -187,9 +171,7 @@ class _Fusion:
         """A matrix product that reads what its transposed operands are made from."""
         if TRANSPOSE not in self.allowed:
             return node
-        operands, flags = list(node.inputs), [False, False]
-        if isinstance(node.op, FusedMatmul):
-            flags = [node.op.transpose_a, node.op.transpose_b]
+        operands, flags = list(node.inputs), [*transposes(plain_product(node.op))]
         taken: list[Node] = []
         for position in (0, 1):
             while exchanges_last_axes(operands[position]):
@@ -198,8 +180,7 @@ class _Fusion:
                 flags[position] = not flags[position]
         if not taken:
             return node
-        epilogue = epilogue_of(node.op) or PLAIN
-        op = with_epilogue(FusedMatmul(flags[0], flags[1], epilogue), epilogue)
+        op = with_epilogue(matmul_op(*flags), epilogue_of(node.op) or PLAIN)
         return self._record(TRANSPOSE, (*dict.fromkeys(taken), node), op, *operands)
 
     # ----------------------------------------------------------------- epilogues

@@ -16,7 +16,16 @@ from tawny.node import Node, constant, make, source_scope
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import Convolution
 from tawny.ops.creation import Cast
-from tawny.ops.fusion import PLAIN, Epilogue, FusedConvolution, FusedMatmul
+from tawny.ops.fused_products import (
+    PLAIN,
+    Epilogue,
+    FusedProduct,
+    TransposedMatmul,
+    epilogue_of,
+    plain_product,
+    transposes,
+    with_epilogue,
+)
 from tawny.ops.half_products import TOGETHER, ConvolutionHalves, MatmulHalves
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Copy, transpose_node
@@ -37,7 +46,7 @@ LEAST_OPERATIONS: Final = 2**12
 LEAST_ROWS: Final = 16
 """Rows of the left matrix from which arranging a right one pays that may change in each run."""
 
-_PRODUCTS: Final = frozenset({Matmul, FusedMatmul, Convolution, FusedConvolution})
+_PRODUCTS: Final = frozenset({Matmul, TransposedMatmul, Convolution, FusedProduct})
 
 
 def _run(flow: Flow, context: Context) -> Flow:
@@ -45,7 +54,7 @@ def _run(flow: Flow, context: Context) -> Flow:
         return flow
     replacements: dict[Node, Node] = {}
     for node in flow.order():
-        if type(node.op) in _PRODUCTS and not is_leaf(node):
+        if epilogue_of(node.op) is not None and not is_leaf(node):
             made = _as_halves(node, context)
             if made is not None:
                 context.recorder.record(HALF_PRODUCT, (node,), (made,))
@@ -72,8 +81,8 @@ def _as_halves(node: Node, context: Context) -> Node | None:
 
 def is_worth_an_op(product: Node, known: bool) -> bool:
     """Whether a product is worth an op of its own, by its shapes and whether factor 1 is known."""
-    op, (a, b) = product.op, product.inputs[:2]
-    if isinstance(op, (Convolution, FusedConvolution)) and op.groups != 1:
+    op, (a, b) = plain_product(product.op), product.inputs[:2]
+    if isinstance(op, Convolution) and op.groups != 1:
         return False
     if len(a.shape) < 2 or len(b.shape) < 2 or not size(product.shape):
         return False
@@ -99,17 +108,16 @@ def _halves_of(node: Node, context: Context) -> Node | None:
 
 def _product(node: Node, op: Op, left: Node, right: Node, others: list[Node]) -> Node:
     """The product, rounded at each step of its epilogue if its result is bfloat16."""
-    epilogue = op.epilogue if isinstance(op, (FusedMatmul, FusedConvolution)) else PLAIN
-    own = epilogue if node.dtype == FLOAT32 else PLAIN
-    made: Op = MatmulHalves(own)
-    if isinstance(op, (Convolution, FusedConvolution)):
-        made = ConvolutionHalves(op.strides, op.padding, op.dilation, op.groups, own)
-    elif isinstance(op, FusedMatmul):
-        left = _transpose(left) if op.transpose_a else left
-        right = _transpose(right) if op.transpose_b else right
+    plain, epilogue = plain_product(op), epilogue_of(op) or PLAIN
+    made: Op = MatmulHalves()
+    if isinstance(plain, Convolution):
+        made = ConvolutionHalves(plain.strides, plain.padding, plain.dilation, plain.groups)
+    transpose_a, transpose_b = transposes(plain)
+    left = _transpose(left) if transpose_a else left
+    right = _transpose(right) if transpose_b else right
     factors = fill_up(left, -1, TOGETHER), side_by_side(right, TOGETHER)
     if node.dtype == FLOAT32:
-        return make(made, (*factors, *others))
+        return make(with_epilogue(made, epilogue), (*factors, *others))
     product = make(Cast(node.dtype), (make(made, factors),))
     return _with_steps(product, epilogue, others)
 

@@ -26,7 +26,6 @@ from tawny.engine.cpu.rules import (
     factorisation,
     indexing,
     movement,
-    panels,
     products,
     random,
     transforms,
@@ -45,7 +44,7 @@ from tawny.forking import fork_safe_lock
 from tawny.node import Node, Value, make
 from tawny.ops.bands import Bands
 from tawny.ops.body import Body
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct
 from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
@@ -55,7 +54,6 @@ CHAPTERS = (
     factorisation,
     indexing,
     movement,
-    panels,
     products,
     random,
     transforms,
@@ -152,7 +150,7 @@ class CpuEngine:
         """Elements of what is not tiny."""
         return TINY
 
-    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
         """Where there is a kernel."""
         return self._kernel(make(op, tuple(operands))) is not None
 

@@ -22,7 +22,7 @@ from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.ops.body import Body
 from tawny.ops.delay import Delay
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct
 from tawny.shape import size
 
 NOTICEABLE_BYTES: Final = 10_000_000
@@ -75,7 +75,7 @@ class GpuEngine:
         """What kernels are chosen for."""
         return KernelTarget(self.driver.has_tensor_cores, self._precision)
 
-    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
         """Never: products are whole."""
         del op, operands
         return False

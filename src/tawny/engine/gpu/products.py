@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
@@ -24,7 +25,7 @@ from tawny.engine.gpu.launch import DeviceArray, GpuKernel, Launch
 from tawny.engine.gpu.table import gpu_rule
 from tawny.engine.gpu.target import KernelTarget
 from tawny.engine.llvm.scalar.expressions import is_supported
-from tawny.op import ELEMENTWISE
+from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -32,7 +33,14 @@ from tawny.ops.convolution import (
     ConvolutionOp,
 )
 from tawny.ops.einsum import Einsum
-from tawny.ops.fusion import Epilogue, FusedConvolution, FusedMatmul, exchanged_axes
+from tawny.ops.fused_products import (
+    PLAIN,
+    Epilogue,
+    FusedProduct,
+    TransposedMatmul,
+    exchanged_axes,
+    transposes,
+)
 from tawny.ops.linalg import Matmul
 from tawny.shape import Shape, broadcast_strides
 
@@ -126,32 +134,30 @@ def _with_epilogue(
     return _kernel(whole, operands, result, target)
 
 
-@gpu_rule(Matmul, products=True)
-def matmul(
-    op: Matmul,
+@gpu_rule(Matmul, TransposedMatmul, Convolution, FusedProduct, products=True)
+def product(
+    op: Op,
     operands: Sequence[DeviceArray],
     results: Sequence[DeviceArray],
     target: KernelTarget,
 ) -> GpuKernel | None:
-    """A product of matrices, or a stack of them."""
-    del op
-    (a, b), (result,) = operands, results
-    return _kernel(matrices(a, b, result), operands, result, target)
-
-
-@gpu_rule(FusedMatmul, products=True)
-def fused_matmul(
-    op: FusedMatmul,
-    operands: Sequence[DeviceArray],
-    results: Sequence[DeviceArray],
-    target: KernelTarget,
-) -> GpuKernel | None:
-    """A product of matrices that may be transposed, and its epilogue."""
+    """A product of matrices, or a stack of them, or a convolution, with its tail."""
+    epilogue = PLAIN
+    if isinstance(op, FusedProduct):
+        if op.body is not None:
+            return None
+        epilogue, op = op.epilogue, op.product
     a, b = operands[:2]
-    a, b = _exchange_axes(a) if op.transpose_a else a, _exchange_axes(b) if op.transpose_b else b
-    return _with_epilogue(
-        lambda into: matrices(a, b, into), op.epilogue, operands, results[0], target
-    )
+    if isinstance(op, Convolution):
+        contraction = partial(windows_times_kernel, op, a, b)
+    elif isinstance(op, (Matmul, TransposedMatmul)):
+        transpose_a, transpose_b = transposes(op)
+        left = _exchange_axes(a) if transpose_a else a
+        right = _exchange_axes(b) if transpose_b else b
+        contraction = partial(matrices, left, right)
+    else:
+        return None
+    return _with_epilogue(contraction, epilogue, operands, results[0], target)
 
 
 def _exchange_axes(matrix: DeviceArray) -> DeviceArray:
@@ -189,34 +195,6 @@ def _stack_steps(operand: DeviceArray, inner: int, rank: int) -> list[int]:
     sizes, steps = operand.shape[:-inner], operand.strides[:-inner]
     own = [0 if n == 1 else s for n, s in zip(sizes, steps, strict=True)]
     return [0] * (rank - len(own)) + own
-
-
-@gpu_rule(Convolution, products=True)
-def convolution(
-    op: Convolution,
-    operands: Sequence[DeviceArray],
-    results: Sequence[DeviceArray],
-    target: KernelTarget,
-) -> GpuKernel | None:
-    """Windows of the input times the kernel."""
-    (x, kernel), (result,) = operands, results
-    return _kernel(windows_times_kernel(op, x, kernel, result), operands, result, target)
-
-
-@gpu_rule(FusedConvolution, products=True)
-def fused_convolution(
-    op: FusedConvolution,
-    operands: Sequence[DeviceArray],
-    results: Sequence[DeviceArray],
-    target: KernelTarget,
-) -> GpuKernel | None:
-    """A convolution and its epilogue."""
-    x, kernel = operands[:2]
-
-    def contraction(into: DeviceArray) -> Contraction:
-        return windows_times_kernel(op, x, kernel, into)
-
-    return _with_epilogue(contraction, op.epilogue, operands, results[0], target)
 
 
 def windows_times_kernel(

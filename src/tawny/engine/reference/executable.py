@@ -19,7 +19,7 @@ from tawny.engine.stopwatch import Stopwatch
 from tawny.node import Node, Value
 from tawny.op import Elementwise
 from tawny.ops.body import Body
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct
 from tawny.scalar import Arg, PrimCall
 
 StepThunk = Callable[[int], None]
@@ -160,7 +160,7 @@ class ReferenceEngine:
         del precision
         return self
 
-    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
         """Never: products are whole in NumPy."""
         del op, operands
         return False

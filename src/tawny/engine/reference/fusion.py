@@ -13,8 +13,8 @@ from tawny.engine.reference.kernel import Value, call_kernel, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.body import Body
-from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fused_products import Epilogue, FusedProduct, TransposedMatmul
+from tawny.ops.fusion import Group
 from tawny.ops.linalg import Matmul
 
 
@@ -45,7 +45,7 @@ def _run_body(body: Body, operands: Sequence[Value]) -> Any:
     return tuple([values[r] for r in body.results])
 
 
-def apply_epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
+def _apply_epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
     """Scale, bias, residual, activation."""
     result, dtype = product, product.dtype
     if epilogue.scaled:
@@ -57,32 +57,26 @@ def apply_epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]
     return result if last is None else _apply(last, dtype, (result,))
 
 
-@kernel(FusedMatmul, widened=False)
-def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value:
-    """NumPy's product of views, then the epilogue."""
+@kernel(TransposedMatmul, widened=False)
+def transposed_matmul(op: TransposedMatmul, a: Value, b: Value) -> Value:
+    """NumPy's product of views."""
     left = np.swapaxes(a, -1, -2) if op.transpose_a else a
     right = np.swapaxes(b, -1, -2) if op.transpose_b else b
-    dtype = op.infer_dtype(a.dtype, b.dtype)
-    return apply_epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
+    return _apply(Matmul(), op.infer_dtype(a.dtype, b.dtype), (left, right))
 
 
-@kernel(ProductGroup, widened=False)
-def product_group(op: ProductGroup, *operands: Value) -> Any:
-    """The whole product, then the body."""
-    product = _apply(op.product, op.body.operands[0][1], operands[: op.product_arity])
-    pieces = np.split(product, op.pieces, axis=1)
-    return _run_body(op.body, (*pieces, *operands[op.product_arity :]))
+@kernel(FusedProduct, composed=True, widened=False)
+def fused_product(op: FusedProduct, a: Value, b: Value, *operands: Value) -> Any:
+    """The whole product, then the epilogue, then the body if there is one."""
+    count = op.epilogue.arity
+    product = _apply(op.product, op.product.infer_dtype(a.dtype, b.dtype), (a, b))
+    product = _apply_epilogue(op.epilogue, product, operands[:count])
+    if op.body is None:
+        return product
+    return _run_body(op.body, (*np.split(product, op.pieces, axis=1), *operands[count:]))
 
 
 @kernel(Bands, widened=False)
 def bands(op: Bands, *operands: Value) -> Any:
     """The whole body at once."""
     return _run_body(op.body, operands)
-
-
-@kernel(FusedConvolution, composed=True, widened=False)
-def fused_convolution(op: FusedConvolution, x: Value, weights: Value, *operands: Value) -> Value:
-    """The convolution, then the epilogue."""
-    plain = Convolution(op.strides, op.padding, op.dilation, op.groups)
-    dtype = op.infer_dtype(x.dtype, weights.dtype)
-    return apply_epilogue(op.epilogue, _apply(plain, dtype, (x, weights)), operands)

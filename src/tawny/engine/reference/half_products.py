@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tawny.engine.reference.fusion import apply_epilogue
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.engine.reference.windows import convolution
-from tawny.ops.convolution import Convolution
 from tawny.ops.half_products import ConvolutionHalves, MatmulHalves
 
 
@@ -18,13 +16,12 @@ def _unpack(b: Value) -> Value:
 
 
 @kernel(MatmulHalves)
-def matmul_halves(op: MatmulHalves, a: Value, b: Value, *operands: Value) -> Value:
-    """NumPy's product, then the epilogue."""
-    return apply_epilogue(op.epilogue, np.asarray(np.matmul(a, _unpack(b))), operands)
+def matmul_halves(_: MatmulHalves, a: Value, b: Value) -> Value:
+    """NumPy's product."""
+    return np.asarray(np.matmul(a, _unpack(b)))
 
 
 @kernel(ConvolutionHalves, composed=True)
-def convolution_halves(op: ConvolutionHalves, x: Value, weights: Value, *operands: Value) -> Value:
-    """The convolution, then the epilogue."""
-    plain = Convolution(op.strides, op.padding, op.dilation, op.groups)
-    return apply_epilogue(op.epilogue, convolution(plain, x, _unpack(weights)), operands)
+def convolution_halves(op: ConvolutionHalves, x: Value, weights: Value) -> Value:
+    """The convolution."""
+    return convolution(op.convolution(), x, _unpack(weights))

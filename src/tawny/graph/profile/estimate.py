@@ -148,8 +148,7 @@ def steps_of(plan: Plan) -> list[StepWork]:
 def _describe(node: Node) -> StepWork:
     more = ", …" if len(node.sources) > MOST_LINES else ""
     line = describe(node.sources[:MOST_LINES]) + more
-    op = node.op.facts().name
-    return StepWork(0, node.name, op, type_text(node), line, _scope(node), work_of(node))
+    return StepWork(0, node.name, node.op.label, type_text(node), line, _scope(node), work_of(node))
 
 
 def _scope(node: Node) -> str:

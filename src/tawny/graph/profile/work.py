@@ -11,7 +11,8 @@ from tawny.node import Node
 from tawny.op import Elementwise, Op, exponentials, primitives
 from tawny.ops.bands import Bands
 from tawny.ops.body import BodyStep
-from tawny.ops.fusion import Group, ProductGroup
+from tawny.ops.fused_products import FusedProduct
+from tawny.ops.fusion import Group
 from tawny.shape import Shape
 
 
@@ -62,8 +63,8 @@ def _elementwise(node: Node) -> Iterator[tuple[Elementwise, Shape]]:
 
 
 def _steps(op: Op) -> Sequence[BodyStep]:
-    if isinstance(op, (Group, ProductGroup)):
-        return op.body.steps
+    if isinstance(op, (Group, FusedProduct)):
+        return () if op.body is None else op.body.steps
     if isinstance(op, Bands):
         return [step for band in op.bands for step in band.body.steps]
     return ()

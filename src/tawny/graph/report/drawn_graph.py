@@ -213,8 +213,8 @@ def _functions(nodes: Iterable[Node]) -> list[str]:
 
 
 def kind_of(node: Node) -> str:
-    """The name of a node's op."""
-    return node.op.facts().name
+    """What a node's op is called."""
+    return node.op.label
 
 
 def _chapter(node: Node) -> str:

@@ -100,7 +100,7 @@ def trace(graph: Graph) -> str:
     rows = [("", "name", "op", "inputs", "type", "line", "attributes")]
     for node, i in number.items():
         inputs = " ".join(f"#{number[n]}" for n in node.inputs)
-        name, op, details = names.get(node, ""), node.op.facts().name, _details(node)
+        name, op, details = names.get(node, ""), node.op.label, _details(node)
         rows.append((f"#{i}", name, op, inputs, type_text(node), source_text(node), details))
     return _columns(rows)
 

@@ -16,14 +16,21 @@ from tawny.memory.inplace import match
 from tawny.node import Node, Part, Variable, make, part, source_scope
 from tawny.op import Elementwise, Family
 from tawny.ops.body import Body, BodyStep
-from tawny.ops.fusion import PLAIN, FusedMatmul, Group, ProductGroup, is_rowwise
+from tawny.ops.fused_products import (
+    FusedProduct,
+    TransposedMatmul,
+    epilogue_of,
+    is_rowwise,
+    plain_product,
+)
+from tawny.ops.fusion import Group
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of
 from tawny.rewrite.lifetimes import bytes_of, is_leaf, owner
 
 PRODUCT_GROUP: Final = RuleInfo(
-    "product_group", Kind.EXACT, "group(a @ b, x) = product_group(a, b, x), some rows at a time"
+    "product_group", Kind.EXACT, "group(a @ b, x) = fused_product(a, b, x), some rows at a time"
 )
 
 LEAST_BYTES: Final = 2**20
@@ -35,9 +42,9 @@ LEAST_IN_PIECES: Final = 2**12
 One thread makes a piece and others need it.
 """
 
-MATRIX_PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, FusedMatmul})
+MATRIX_PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, TransposedMatmul, FusedProduct})
 
-CanFuseProduct = Callable[[ProductGroup, Sequence[Node]], bool]
+CanFuseProduct = Callable[[FusedProduct, Sequence[Node]], bool]
 """Whether an op on some operands is worth a kernel."""
 
 
@@ -111,7 +118,7 @@ def _pieces(reader: Node, whole: Node, first: Node, uses: Counter[Node]) -> tupl
 def _is_product(node: Node, least: int) -> bool:
     """Whether a node is a large product of two matrices."""
     return (
-        node.op.family in MATRIX_PRODUCTS
+        epilogue_of(node.op) is not None
         and not is_leaf(node)
         and len(node.inputs[0].shape) == len(node.inputs[1].shape) == 2
         and bytes_of(node) >= least
@@ -134,9 +141,10 @@ def _join(
     body, pieces = product_first(body_of(reader), *positions), len(positions)
     if not is_rowwise(body, pieces):
         return None
-    op = ProductGroup(False, False, PLAIN, body, pieces)
-    if isinstance(product.op, FusedMatmul):
-        op = ProductGroup(**product.op.attributes(), body=body, pieces=pieces)
+    plain, epilogue = plain_product(product.op), epilogue_of(product.op)
+    assert isinstance(plain, (Matmul, TransposedMatmul))
+    assert epilogue is not None
+    op = FusedProduct(plain, epilogue, body, pieces)
     others = [source for position, source in enumerate(reader.inputs) if position not in positions]
     operands = (*product.inputs, *others)
     with source_scope(sources_of((product, reader))):

@@ -17,7 +17,7 @@ from tawny.engine.cpu.kernels.matrix_stacks import MatrixStack
 from tawny.engine.cpu.kernels.triangular_systems import triangular_kernel
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.layout import Memory
-from tawny.ops.fusion import Epilogue
+from tawny.ops.fused_products import Epilogue
 
 BASE: Final = 48
 """Rows of triangles that are solved, and factored, element by element: all others by products."""

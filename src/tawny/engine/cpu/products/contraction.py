@@ -11,7 +11,7 @@ from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.sharing import Axis
-from tawny.ops.fusion import PLAIN
+from tawny.ops.fused_products import PLAIN
 
 LEAST_PRODUCT: Final = 256
 """Products of a stack with fewer multiplications are left to NumPy."""

@@ -31,7 +31,7 @@ from tawny.engine.cpu.products.windows import Windows
 from tawny.engine.cpu.products.winograd import winograd_product
 from tawny.engine.cpu.products.winograd_gradient import winograd_gradient
 from tawny.ops.convolution import ConvolutionOp
-from tawny.ops.fusion import PLAIN, Epilogue
+from tawny.ops.fused_products import PLAIN, Epilogue
 
 
 def convolution_kernel(

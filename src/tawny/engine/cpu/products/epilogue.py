@@ -14,7 +14,7 @@ from tawny.engine.llvm.ir.builder import I64, PTR, Function, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
 from tawny.engine.llvm.scalar.numbers import real
-from tawny.ops.fusion import Activation, Epilogue
+from tawny.ops.fused_products import Activation, Epilogue
 from tawny.shape import Shape
 
 

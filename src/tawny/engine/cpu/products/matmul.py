@@ -19,7 +19,7 @@ from tawny.engine.cpu.products.product import Product, kernel_of
 from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
 from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
 from tawny.engine.llvm.ir.builder import Value
-from tawny.ops.fusion import PLAIN, Epilogue
+from tawny.ops.fused_products import PLAIN, Epilogue
 
 
 def matmul_kernel(

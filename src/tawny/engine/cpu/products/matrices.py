@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products.sharing import Axis
-from tawny.ops.fusion import Epilogue
+from tawny.ops.fused_products import Epilogue
 from tawny.shape import Shape
 
 

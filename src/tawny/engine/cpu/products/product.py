@@ -26,7 +26,7 @@ from tawny.engine.cpu.products.tile_code import (
     write_tiles,
 )
 from tawny.engine.llvm.runtime.library import Address, lazy_library
-from tawny.ops.fusion import PLAIN
+from tawny.ops.fused_products import PLAIN
 
 Functions = dict[str, Address]
 """What a product calls, by the names of `FUNCTIONS`."""

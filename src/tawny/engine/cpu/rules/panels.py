@@ -1,4 +1,4 @@
-"""The native kernel of products that groups use up: both, panel by panel."""
+"""The native kernel of a product that a body uses up: both, part by part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.engine.cpu.kernel_table import Kernel, native_on_threads
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.panels import (
@@ -27,9 +27,9 @@ from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.layout import Memory, contiguous
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, lower_body
-from tawny.node import Node
 from tawny.ops.body import Body
-from tawny.ops.fusion import ProductGroup
+from tawny.ops.fused_products import FusedProduct, TransposedMatmul, transposes
+from tawny.ops.linalg import Matmul
 from tawny.shape import Shape
 
 PANEL_BYTES: Final = 2**18
@@ -46,18 +46,25 @@ SPARED: Final = 2
 """Bytes of the product, at least, for each byte of scratch memory of `NOMINAL_THREADS`."""
 
 
-@native_on_threads(ProductGroup)
-def product_group(
-    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+def product_with_body(
+    op: FusedProduct,
+    body: Body,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    threads: int,
 ) -> Kernel | None:
-    """A product and what uses it up: panels of rows, or tiles of all pieces."""
-    op = node.op
-    assert isinstance(op, ProductGroup)
-    return (_by_rows if op.pieces == 1 else _in_pieces)(op, operands, results, threads)
+    """A product of matrices and its body: panels of rows, or tiles of all pieces."""
+    if not isinstance(op.product, (Matmul, TransposedMatmul)):
+        return None
+    return (_by_rows if op.pieces == 1 else _in_pieces)(op, body, operands, results, threads)
 
 
 def _by_rows(
-    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+    op: FusedProduct,
+    body: Body,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    threads: int,
 ) -> Kernel | None:
     """Panels of rows: those of the product, in scratch memory, then those of the results.
 
@@ -66,9 +73,9 @@ def _by_rows(
     most.
     """
     right = operands[1]
-    if prepares_matrix(right, transposed=op.transpose_b, known=right.constant):
+    if prepares_matrix(right, transposed=transposes(op.product)[1], known=right.constant):
         return None
-    (rows, columns), dtype = op.body.operands[0]
+    (rows, columns), dtype = body.operands[0]
     whole = rows * columns * dtype.itemsize
     deep = math.prod(right.shape) * dtype.itemsize > DEEP_BYTES
     panel = DEEP_PANEL_BYTES if deep else PANEL_BYTES
@@ -76,7 +83,7 @@ def _by_rows(
     if count < 2:
         return None
     cut = PanelSplit.of(rows, count)
-    calls = [_calls(op, operands, results, rows, height) for height in cut.heights]
+    calls = [_calls(op, body, operands, results, height) for height in cut.heights]
     found = [(made, room) for made, room in calls if made is not None]
     if len(found) < len(calls):
         return None
@@ -88,20 +95,20 @@ def _by_rows(
 
 
 def _calls(
-    op: ProductGroup,
+    op: FusedProduct,
+    body: Body,
     operands: Sequence[Memory],
     results: Sequence[Memory],
-    rows: int,
     height: int,
 ) -> tuple[list[PanelCall] | None, int]:
     """The kernels of a panel of some rows, if both can be made, and the scratch memory they need.
 
     There the panel of the product comes first, then what its kernel needs.
     """
-    (_, columns), dtype = op.body.operands[0]
-    panel = contiguous((height, columns), dtype)
+    (rows, columns), dtype = body.operands[0]
+    panel, transposed = contiguous((height, columns), dtype), transposes(op.product)
     axes = [
-        1 if op.transpose_a else 0,
+        1 if transposed[0] else 0,
         None,
         *[None] * op.epilogue.bias,
         *[0] * op.epilogue.residual,
@@ -119,17 +126,17 @@ def _calls(
         given[1],
         panel,
         given[2:],
-        transposed=(op.transpose_a, op.transpose_b),
+        transposed=transposed,
         epilogue=op.epilogue,
     )
     others = operands[op.product_arity :]
     cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
-    body = elementwise_kernel(
-        panel_body(op.body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
+    rest = elementwise_kernel(
+        panel_body(body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
     )
-    if made is None or body is None:
+    if made is None or rest is None:
         return None, 0
-    assert not body.scratch
+    assert not rest.scratch
     size = -(-height * columns * dtype.itemsize // 64) * 64
     scratch = [PanelAddress(WORKER_SCRATCH, 0, size)] if made.code.scratch else []
     product = PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
@@ -139,7 +146,7 @@ def _calls(
     ]
     return [
         product,
-        PanelCall(body, (PanelAddress(WORKER_SCRATCH), *written)),
+        PanelCall(rest, (PanelAddress(WORKER_SCRATCH), *written)),
     ], size + made.code.scratch
 
 
@@ -173,19 +180,23 @@ def panel_body(body: Body, height: int) -> Body:
 
 
 def _in_pieces(
-    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+    op: FusedProduct,
+    body: Body,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    threads: int,
 ) -> Kernel | None:
     """Tiles with some columns of each piece.
 
     A right matrix that is known before the run is packed for it: many products are to read it.
     None where columns of another are not side by side, or an operand does not lie in rows.
     """
-    (rows, width), dtype = op.body.operands[0]
-    element, planned = element_of(dtype), lower_body(op.body)
+    (rows, width), dtype = body.operands[0]
+    element, planned = element_of(dtype), lower_body(body)
     if element is None or planned is None or op.epilogue.scaled:
         return None
     whole = contiguous((rows, op.pieces * width), dtype)
-    taken, transposed = operands[: op.product_arity], (op.transpose_a, op.transpose_b)
+    taken, transposed = operands[: op.product_arity], transposes(op.product)
     matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
     extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
     if not host().has_fma or not is_in_pieces(
@@ -213,12 +224,12 @@ def _in_pieces(
     found = [read for read in reads if read is not None]
     given = element, epilogue, matrices, planned.code, found, written, names
     code, preparation = pieces_kernel(
-        *given, threads, op.pieces, prepared=known, transposed=op.transpose_b
+        *given, threads, op.pieces, prepared=known, transposed=transposed[1]
     )
     return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
 
 
-def _read(op: ProductGroup, read: Read, operands: Sequence[Memory]) -> int | Operand | None:
+def _read(op: FusedProduct, read: Read, operands: Sequence[Memory]) -> int | Operand | None:
     """A piece of the product, or where what is read lies; None where it does not lie in rows."""
     if read.operand < op.pieces:
         return read.operand
