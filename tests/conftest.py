@@ -28,16 +28,13 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-@pytest.fixture(scope="module")
-def frozen() -> Iterator[None]:
-    """Keeps what lasts, all modules and tests, out of the cyclic collector's sight.
+def pytest_collection_finish() -> None:
+    """Keep what lasts, all modules and tests, out of the cyclic collector's sight.
 
-    For modules whose tests collect often: walking all that takes longer than the tests do.
+    Tests that collect would walk it each time, which takes longer than many of them do.
     """
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

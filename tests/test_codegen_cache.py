@@ -26,8 +26,6 @@ from tawny.ops.fused_products import Activation, Epilogue
 from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 class Pair(NamedTuple):
     a: object

@@ -30,8 +30,6 @@ from tawny.engine.llvm.runtime.host import (
 from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.engine.llvm.targets import Target
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch) -> Path:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:compile. it took")
 
 LARGE: Final = bool(os.environ.get("TAWNY_LARGE_TESTS"))
 
-STEP: Final = 24
+STEP: Final = 40
 """One case of so many is run in one dtype; `TAWNY_LARGE_TESTS=1` runs all in all dtypes."""
 
 CASES: Final = {
