@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from tawny import dtype as dt
+from tawny.engine.gpu import equations as equations
 from tawny.engine.gpu import products as products
+from tawny.engine.gpu import transforms as transforms
 from tawny.engine.gpu.array import GpuArray
 from tawny.engine.gpu.driver import GPU, DeviceDriver
 from tawny.engine.gpu.executable import GpuExecutable

@@ -95,6 +95,8 @@ class GpuKernel(NamedTuple):
     checks: tuple[Launch, ...] = ()
     """Launches before all others, which write 1 to `STATUS` where the operands are wrong: then the
     host says why, and nothing else is launched."""
+    verified: bool = False
+    """Whether the launches write 1 to `STATUS` where there is no result: then the host says why."""
 
 
 def blocks_for(threads: int, block: int = BLOCK) -> int:

@@ -92,6 +92,8 @@ class DeviceSteps(DeviceMemory):
         if kernel.scratch:
             places.append(self.within_arena(layout.scratch[position]))
         command = self.launch_all(kernel.launches, places)
+        if kernel.verified:
+            return StepCommand(self._with_checks(command, on_host, lambda _: None), None)
         if not kernel.checks:
             return StepCommand(command, len(kernel.launches))
         check = self.launch_all(kernel.checks, places)

@@ -1,0 +1,212 @@
+"""What a few factored columns mean for the rest of matrices, and systems of triangles.
+
+A thread computes an element, or a column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tawny.dtype import DType
+from tawny.engine.gpu.kernels.matrices import (
+    PIVOT_BYTES,
+    WIDTH,
+    DeviceMatrices,
+    MatrixView,
+    binary,
+    choose,
+    is_zero,
+    less_product,
+)
+from tawny.engine.gpu.launch import (
+    STATUS,
+    KernelCode,
+    Launch,
+    blocks_for,
+    grid_kernel,
+)
+from tawny.engine.llvm.ir.builder import I32, I64, Module
+from tawny.engine.llvm.scalar.numbers import (
+    constant,
+    flatten,
+    store_scalar,
+    unflatten,
+)
+
+
+def exchange_launch(
+    dtype: DType, matrices: DeviceMatrices, sizes: tuple[int, int, int, int], pivots: DeviceMatrices
+) -> Launch:
+    """Exchange rows as the columns from the first on were pivoted.
+
+    `sizes` are those of the stack, of its matrices, how many columns are given, and the first.
+    """
+    stack, size, columns, first = sizes
+    total, last = stack * columns, min(first + WIDTH, size)
+    numbers = (total, columns, size, first, last, pivots.start, *matrices.numbers)
+    code, places = KernelCode(write_exchange, dtype), (matrices.place, pivots.place)
+    return Launch(code, places, numbers, blocks_for(total))
+
+
+def write_exchange(module: Module, name: str, dtype: DType) -> None:
+    """Write the kernel that exchanges rows: a thread for each column."""
+    with grid_kernel(module, name, 2, 10) as grid:
+        f, (total, columns, size, first, last, pivots, *seen) = grid.f, grid.numbers
+        with f.when(grid.number < total):
+            number, column = grid.number.unsigned_over(columns), grid.number.unsigned_rest(columns)
+            matrix = MatrixView(f, dtype, grid.places[0], seen, number)
+            own = f.offset(grid.places[1], pivots + number * size * PIVOT_BYTES)
+            with f.loop(first, last) as loop:
+                place = f.load(I32, f.offset(own, loop.index * PIVOT_BYTES))
+                pivot = grid.widen(place)
+                above, below = (matrix.load(row, column) for row in (loop.index, pivot))
+                matrix.store(above, pivot, column)
+                matrix.store(below, loop.index, column)
+
+
+class TriangleStructure(NamedTuple):
+    """All that the code depends on: it is made once for each."""
+
+    dtype: DType
+    unit: bool
+    """Whether the diagonal is taken for ones."""
+    conjugate: bool
+    checks: bool
+    """Whether a zero on the diagonal is noted in `STATUS`."""
+
+
+def triangle_launch(
+    structure: TriangleStructure,
+    triangle: DeviceMatrices,
+    given: DeviceMatrices,
+    sizes: tuple[int, int, int],
+) -> Launch:
+    """Solve systems of a small lower triangle, in place.
+
+    `sizes` are those of the stack, of the triangle, and how many columns are given.
+    """
+    stack, width, columns = sizes
+    total = stack * columns
+    places = (triangle.place, given.place, *([STATUS] if structure.checks else []))
+    numbers = (total, columns, width, *triangle.numbers, *given.numbers)
+    return Launch(KernelCode(write_triangle, structure), places, numbers, blocks_for(total, 64), 64)
+
+
+def write_triangle(module: Module, name: str, structure: TriangleStructure) -> None:
+    """Write the kernel that solves a triangle: a thread for each column."""
+    dtype, unit, conjugate, checks = structure
+    with grid_kernel(module, name, 2 + checks, 11) as grid:
+        f, (total, columns, width, *seen) = grid.f, grid.numbers
+        with f.when(grid.number < total):
+            number, column = grid.number.unsigned_over(columns), grid.number.unsigned_rest(columns)
+            triangle = MatrixView(f, dtype, grid.places[0], seen[:4], number)
+            given = MatrixView(f, dtype, grid.places[1], seen[4:], number)
+            with f.loop(0, width) as rows:
+                row = rows.index
+                start = given.load(row, column)
+                with f.loop(0, row, carried=flatten([start])) as loop:
+                    (before,) = unflatten(loop.carried, [start])
+                    factors = (
+                        triangle.load(row, loop.index, conjugate),
+                        given.load(loop.index, column),
+                    )
+                    loop.carry(*flatten([less_product(f, before, *factors)]))
+                (found,) = unflatten(loop.carried, [start])
+                if not unit:
+                    divisor = triangle.load(row, row, conjugate)
+                    found = binary(f, "divide", dtype, found, divisor)
+                    if checks:
+                        with f.when(is_zero(divisor)):
+                            f.store(f.constant(I64, 1), grid.places[2])
+                given.store(found, row, column)
+
+
+class UpdateStructure(NamedTuple):
+    """All that the code depends on: it is made once for each."""
+
+    dtype: DType
+    conjugates: tuple[bool, bool]
+    """Whether the conjugates of the left and of the right factor are taken."""
+    lower: bool
+    """Whether what is above the diagonal is left as it is."""
+
+
+def update_launch(
+    structure: UpdateStructure,
+    factors: tuple[DeviceMatrices, DeviceMatrices],
+    given: DeviceMatrices,
+    sizes: tuple[int, int, int, int],
+) -> Launch | None:
+    """Take products of matrices from others; `sizes` are the stack, rows, columns and the depth."""
+    stack, rows, columns, depth = sizes
+    total = stack * rows * columns
+    if not total:
+        return None
+    left, right = factors
+    numbers = (total, rows, columns, depth, *left.numbers, *right.numbers, *given.numbers)
+    places = left.place, right.place, given.place
+    return Launch(KernelCode(write_update, structure), places, numbers, blocks_for(total))
+
+
+def write_update(module: Module, name: str, structure: UpdateStructure) -> None:
+    """Write the kernel that subtracts products: a thread for each element."""
+    dtype, conjugates, lower = structure
+    with grid_kernel(module, name, 3, 16) as grid:
+        f, (total, rows, columns, depth, *seen) = grid.f, grid.numbers
+        with f.when(grid.number < total):
+            number, column = grid.number.unsigned_over(columns), grid.number.unsigned_rest(columns)
+            row = number.unsigned_rest(rows)
+            number = number.unsigned_over(rows)
+            left, right, given = (
+                MatrixView(f, dtype, base, seen[4 * i : 4 * i + 4], number)
+                for i, base in enumerate(grid.places)
+            )
+            with f.when(column <= row if lower else f.constant(I32, 0).equals(0)):
+                start = given.load(row, column)
+                with f.loop(0, depth, carried=flatten([start])) as loop:
+                    (before,) = unflatten(loop.carried, [start])
+                    pair = (
+                        left.load(row, loop.index, conjugates[0]),
+                        right.load(loop.index, column, conjugates[1]),
+                    )
+                    loop.carry(*flatten([less_product(f, before, *pair)]))
+                (found,) = unflatten(loop.carried, [start])
+                given.store(found, row, column)
+
+
+def identity_launch(dtype: DType, place: int, stack: int, size: int) -> Launch:
+    """Ones on the diagonal, and zeros."""
+    total = stack * size * size
+    code = KernelCode(write_identity, dtype)
+    return Launch(code, (place,), (total, size), blocks_for(total))
+
+
+def write_identity(module: Module, name: str, dtype: DType) -> None:
+    """Write the kernel of identity matrices: a thread for each element."""
+    with grid_kernel(module, name, 1, 2) as grid:
+        f, (total, size) = grid.f, grid.numbers
+        with f.when(grid.number < total):
+            within = grid.number.unsigned_rest(size * size)
+            on_diagonal = within.unsigned_rest(size + 1).equals(0)
+            one, zero = (constant(f, dtype, n, 0) for n in (1, 0))
+            target = f.offset(grid.places[0], grid.number * dtype.itemsize)
+            store_scalar(f, dtype, choose(f, on_diagonal, one, zero), target)
+
+
+def clear_launch(dtype: DType, matrices: DeviceMatrices, stack: int, size: int) -> Launch:
+    """Zeros above the diagonal."""
+    total = stack * size * size
+    numbers = (total, size, *matrices.numbers)
+    return Launch(KernelCode(write_clear, dtype), (matrices.place,), numbers, blocks_for(total))
+
+
+def write_clear(module: Module, name: str, dtype: DType) -> None:
+    """Write the kernel that clears a triangle: a thread for each element."""
+    with grid_kernel(module, name, 1, 6) as grid:
+        f, (total, size, *seen) = grid.f, grid.numbers
+        with f.when(grid.number < total):
+            number, column = grid.number.unsigned_over(size), grid.number.unsigned_rest(size)
+            row = number.unsigned_rest(size)
+            with f.when(row < column):
+                matrix = MatrixView(f, dtype, grid.places[0], seen, number.unsigned_over(size))
+                matrix.store(constant(f, dtype, 0, 0), row, column)
