@@ -260,6 +260,12 @@ def seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
     return machine.seconds(_profile_of(node).cost)
 
 
+def writing_seconds(node: Node, machine: MachineModel = PROCESSOR) -> float:
+    """What a node takes at least that is computed: a draw has no operands, a view may be copied."""
+    written = sum([size(shape) * int(dtype.itemsize) for shape, dtype in types(node)])
+    return machine.overhead + written / machine.bandwidth
+
+
 def cost(node: Node) -> Cost:
     """What one evaluation of a node costs: operations, and bytes moved."""
     given = [(i.shape, i.dtype) for i in node.inputs]

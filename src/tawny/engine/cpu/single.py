@@ -22,7 +22,7 @@ from tawny.engine.cpu.table import address
 from tawny.engine.cpu.threads.pool import default_threads, pool_of
 from tawny.engine.cpu.threads.shares import useful_threads
 from tawny.engine.layout import Memory, contiguous
-from tawny.engine.lowering import lower, seconds, types
+from tawny.engine.lowering import lower, seconds, types, writing_seconds
 from tawny.engine.protocol import Task
 from tawny.memory.plan import plan
 from tawny.node import Node, Value, make_parts, variable
@@ -42,7 +42,8 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     if kernel is None or not compile_kernels([Choice(node, memories, kinds, kernel)]):
         return None
     results = [_new(kind) for kind in kinds]
-    if not _call(kernel, [*given, *results], useful_threads(seconds(node)), draw):
+    threads = useful_threads(max(seconds(node), writing_seconds(node)))
+    if not _call(kernel, [*given, *results], threads, draw):
         return None
     return tuple(results) if node.parts else results[0]
 

@@ -24,7 +24,7 @@ from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.shares import even_threads, useful_threads
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
-from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types
+from tawny.engine.lowering import PROCESSOR, is_leaf, result_of, types, writing_seconds
 from tawny.engine.protocol import UPDATE, Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
@@ -417,8 +417,9 @@ class Table(Unique):
     def _threads(self, step: int) -> int:
         """How many threads may take part in a step."""
         lowered = self._task.lowered
-        useful = useful_threads(lowered.problem.steps[step].seconds)
-        is_cut = type(lowered.steps[step].op) in THREADED
+        node = lowered.steps[step]
+        useful = useful_threads(max(lowered.problem.steps[step].seconds, writing_seconds(node)))
+        is_cut = type(node.op) in THREADED
         return even_threads(useful, self._task.threads) if is_cut else useful
 
     def _prepared_for(self, step: int, seen: Sequence[StridedView]) -> dict[int, Value]:
