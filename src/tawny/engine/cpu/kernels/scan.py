@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.outer_axes import CELLS, OuterAxes, RowPlaces
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import PTR, Function, Module, Value
-from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.casts import cast
@@ -65,15 +65,17 @@ def scan_kernel(spec: ScanSpec, given: ArrayLayout, result: ArrayLayout) -> Comp
     if others and others[-1] > axis and given.strides[others[-1]] == given.dtype.itemsize:
         vectors = min(shape[others[-1]] // lanes, MOST_VECTORS)
     across = others.pop() if vectors else None
+    outer = OuterAxes.of(given, result, others)
     variant = _ScanVariant(
-        spec.combine, given.dtype, result.dtype, spec.first, len(others), lanes, vectors
+        spec.combine, given.dtype, result.dtype, spec.first, outer.number, lanes, vectors
     )
-    outer = [n for a in others for n in (shape[a], given.strides[a], result.strides[a])]
     width = 1 if across is None else shape[across]
     walked = (shape[axis], given.strides[axis], result.strides[axis])
-    rows = math.prod([shape[a] for a in others]) * width
+    rows = outer.rows * width
     shared = rows > 1 and math.prod(shape) > SHARED_ELEMENTS
-    return CompiledKernel(_library(*variant), SYMBOL, (*outer, width, *walked), shared, 0)
+    return CompiledKernel(
+        _library(*variant), SYMBOL, (*outer.parameters, width, *walked), shared, 0
+    )
 
 
 class _ScanVariant(NamedTuple):
@@ -103,8 +105,8 @@ class _ScanWriter:
         self.f, self.variant = f, variant
         row = f.arguments[0]
         self.source, self.result = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
-        place = 2 + 3 * variant.outer
+        self.rows = RowPlaces(f, row, 2, variant.outer)
+        place = 2 + CELLS * variant.outer
         self.width, self.length, self.stride, self.step = (f.cell(row, place + n) for n in range(4))
 
     def write(self) -> None:
@@ -112,16 +114,10 @@ class _ScanWriter:
         f, variant = self.f, self.variant
         block = max(variant.lanes * variant.vectors, 1)
         blocks = (self.width + (block - 1)).unsigned_over(block)
-        units = blocks
-        for n, _, _ in self.outer:
-            units = units * n
-        begin, end = worker_share(units, *f.arguments[1:])
+        begin, end = worker_share(self.rows.times_rows(blocks), *f.arguments[1:])
         with f.loop(begin, end) as loop:
-            source, result = self.source, self.result
-            places = coordinates(loop.index.unsigned_over(blocks), [n for n, _, _ in self.outer])
-            for place, (_, stride, step) in zip(places, self.outer, strict=True):
-                source = f.offset(source, place * stride)
-                result = f.offset(result, place * step)
+            number = loop.index.unsigned_over(blocks)
+            source, result = self.rows.find(number, self.source, self.result)
             first = loop.index.unsigned_rest(blocks) * block
             source = f.offset(source, first * variant.given.itemsize)
             result = f.offset(result, first * variant.dtype.itemsize)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.engine.llvm.ir.builder import I8, I16, I32, I64, PTR, VOID, Function, Module, Type, Value
+from tawny.engine.cpu.kernels.copies import ELEMENTS
+from tawny.engine.llvm.ir.builder import I8, I64, PTR, VOID, Function, Module, Type, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import provide
 
@@ -21,7 +22,6 @@ _MOST_AXES: Final = 64
 VECTOR: Final = 64
 """Bytes, beyond the elements copied, that may be overwritten too."""
 
-_ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
 _ARGUMENTS: Final = {
     "to": PTR,
     "from": PTR,
@@ -42,7 +42,7 @@ def call_gather(f: Function, itemsize: int, *arguments: Value) -> None:
 
 
 def _library(module: Module) -> None:
-    for itemsize, type in _ELEMENTS.items():
+    for itemsize, type in ELEMENTS.items():
         with module.function(f"{_LIBRARY}{itemsize}", _ARGUMENTS) as f:
             _gather(f, itemsize, type)
 

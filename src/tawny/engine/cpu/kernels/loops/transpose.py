@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.engine.llvm.ir.builder import I8, I16, I32, I64, PTR, VOID, Function, Module, Type, Value
+from tawny.engine.cpu.kernels.copies import ELEMENTS
+from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Type, Value
 from tawny.engine.llvm.runtime.library import provide
 
 TILE_ROWS: Final = 16
 TILE_COLUMNS: Final = 64
 
 _LIBRARY: Final = "transpose"
-_ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
 _ARGUMENTS: Final = {
     "to": PTR,
     "from": PTR,
@@ -38,7 +38,7 @@ def call_transpose(f: Function, itemsize: int, *arguments: Value) -> None:
 
 
 def _library(module: Module) -> None:
-    for itemsize, element in _ELEMENTS.items():
+    for itemsize, element in ELEMENTS.items():
         with module.function(f"{_LIBRARY}{itemsize}", _ARGUMENTS) as f:
             _write(f, itemsize, element)
 

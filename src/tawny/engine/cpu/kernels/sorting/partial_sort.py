@@ -8,15 +8,14 @@ and an element that is equal to the last of the best is not let in.
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.outer_axes import OuterAxes, RowPlaces
 from tawny.engine.cpu.kernels.sorting.radix_sort import RowSortWriter, RowVariant
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Type, Value
-from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import signed_key
@@ -57,18 +56,16 @@ def partial_sort_kernel(
 ) -> CompiledKernel:
     """The kernel of the first elements of sorted rows, or of their places."""
     length, count, dtype = given.shape[axis], result.shape[axis], given.dtype
-    others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
-    rows = math.prod([given.shape[a] for a in others])
+    outer = OuterAxes.all_but(given, result, axis)
     lanes = host().vector_bytes // dtype.itemsize
     dense = given.strides[axis] == dtype.itemsize
-    variant = _PartialSortVariant(dtype, len(others), lanes * dense, places, descending)
+    variant = _PartialSortVariant(dtype, outer.number, lanes * dense, places, descending)
     room = max(ROOM * count, LEAST_ROOM) + lanes
-    slots = max(min(rows, MOST_SLOTS), 1)
+    slots = max(min(outer.rows, MOST_SLOTS), 1)
     buffer = -(-room * 8 // LINE) * LINE
-    outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
-    along = rows, length, count, given.strides[axis], result.strides[axis]
-    shared = rows > 1 and rows * length > SHARED_ELEMENTS
-    parameters = (*along, room, slots, buffer, *outer)
+    along = outer.rows, length, count, given.strides[axis], result.strides[axis]
+    shared = outer.rows > 1 and outer.rows * length > SHARED_ELEMENTS
+    parameters = (*along, room, slots, buffer, *outer.parameters)
     return CompiledKernel(_library(variant), SYMBOL, parameters, shared, slots * buffer * BUFFERS)
 
 
@@ -99,7 +96,7 @@ class _PartialSortWriter:
         names = (f.cell(row, 3 + i) for i in range(8))
         self.rows, self.length, self.count, self.stride, self.step, *others = names
         self.room, self.slots, self.buffer = others
-        self.outer = [[f.cell(row, 11 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
+        self.places = RowPlaces(f, row, 11, variant.outer)
         self.word = Type(f"i{8 * variant.dtype.itemsize}")
 
     def write(self) -> None:
@@ -113,11 +110,7 @@ class _PartialSortWriter:
             self.elements, self.numbers, self.order, self.first, self.second = buffers
             begin, end = worker_share(self.rows, worker, workers)
             with f.loop(begin, end) as loop:
-                source, result = self.source, self.result
-                places = coordinates(loop.index, [n for n, _, _ in self.outer])
-                for place, (_, along, by) in zip(places, self.outer, strict=True):
-                    source = f.offset(source, place * along)
-                    result = f.offset(result, place * by)
+                source, result = self.places.find(loop.index, self.source, self.result)
                 self._search(source)
                 self._put(result)
 

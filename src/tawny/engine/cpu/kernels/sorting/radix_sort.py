@@ -16,15 +16,14 @@ second buffer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tawny.dtype import DType, real_dtype
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.outer_axes import OuterAxes, RowPlaces
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
-from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import is_nan_bits, unsigned_key
 from tawny.pages import LINE
@@ -94,8 +93,8 @@ def radix_sort_kernel(
     length = given.shape[axis]
     if length >= MOST_LENGTH:
         return None
-    others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
-    rows = math.prod([given.shape[a] for a in others]) if length else 0
+    outer = OuterAxes.all_but(given, result, axis)
+    rows = outer.rows if length else 0
     dense = result.strides[axis] == result.dtype.itemsize
     row_variant = RowVariant(given.dtype, places, descending)
     start, stride = 0, given.strides[axis]
@@ -104,11 +103,11 @@ def radix_sort_kernel(
     slots = max(min(rows, MOST_SLOTS), 1)
     buffer_size = row_variant.buffer_bytes(length)
     one = buffer_size if dense else 2 * buffer_size
-    outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
-    cells = (rows, length, start, stride, result.strides[axis], slots, one, buffer_size, *outer)
+    numbers = rows, length, start, stride, result.strides[axis], slots, one, buffer_size
     shared = rows > 1 and rows * length > SHARED_ELEMENTS
-    library = _library(_RadixSortVariant(row_variant, len(others), dense))
-    return CompiledKernel(library, SYMBOL, cells, shared, max(slots * one, LINE))
+    library = _library(_RadixSortVariant(row_variant, outer.number, dense))
+    parameters = *numbers, *outer.parameters
+    return CompiledKernel(library, SYMBOL, parameters, shared, max(slots * one, LINE))
 
 
 @lazy_library
@@ -124,7 +123,7 @@ def _rows(f: Function, variant: _RadixSortVariant) -> None:
     rows, length, start, stride, step, slots, one, buffer_size = (
         f.cell(row, 3 + n) for n in range(8)
     )
-    outer = [[f.cell(row, 11 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
+    places = RowPlaces(f, row, 11, variant.outer)
     sort = RowSortWriter(f, variant.row, length, stride, step)
     workers = f.minimum(workers, slots)
     with f.when(worker < workers):
@@ -132,11 +131,7 @@ def _rows(f: Function, variant: _RadixSortVariant) -> None:
         second = f.offset(first, buffer_size)
         begin, end = worker_share(rows, worker, workers)
         with f.loop(begin, end) as loop:
-            source, result = f.offset(given, start), made
-            places = coordinates(loop.index, [n for n, _, _ in outer])
-            for place, (_, along, by) in zip(places, outer, strict=True):
-                source = f.offset(source, place * along)
-                result = f.offset(result, place * by)
+            source, result = places.find(loop.index, f.offset(given, start), made)
             sort.write(source, result, (first, result if variant.dense else second))
 
 

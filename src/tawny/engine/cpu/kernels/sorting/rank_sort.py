@@ -8,14 +8,13 @@ are done before others have begun.
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 from tawny.dtype import DType, kind_of
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.outer_axes import CELLS, OuterAxes, RowPlaces
 from tawny.engine.cpu.kernels.workshare import worker_share
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
-from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.sort_keys import signed_key
@@ -56,14 +55,12 @@ def rank_sort_kernel(
         return None
     if length > LONGEST or length * dtype.itemsize > LONGEST_BYTES:
         return None
-    others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
+    outer = OuterAxes.all_but(given, result, axis)
     lanes = max(host().vector_bytes // max(dtype.itemsize, 2), 1)
-    variant = _RankSortVariant(dtype, len(others), lanes, places, descending)
-    outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
+    variant = _RankSortVariant(dtype, outer.number, lanes, places, descending)
     along = length, given.strides[axis], result.strides[axis]
-    rows = math.prod([given.shape[a] for a in others])
-    shared = rows > 1 and rows * length * length > SHARED_COMPARISONS
-    return CompiledKernel(_library(variant), SYMBOL, (*outer, *along), shared, 0)
+    shared = outer.rows > 1 and outer.rows * length * length > SHARED_COMPARISONS
+    return CompiledKernel(_library(variant), SYMBOL, (*outer.parameters, *along), shared, 0)
 
 
 @lazy_library
@@ -79,8 +76,8 @@ class _RankSortWriter:
         self.f, self.variant = f, variant
         row = f.arguments[0]
         self.source, self.result = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
-        place = 2 + 3 * variant.outer
+        self.rows = RowPlaces(f, row, 2, variant.outer)
+        place = 2 + CELLS * variant.outer
         self.length, self.stride, self.step = (f.cell(row, place + n) for n in range(3))
         self.stored = Type(f"i{8 * variant.dtype.itemsize}")
         self.key = Type(f"i{8 * max(variant.dtype.itemsize, 2)}")
@@ -91,16 +88,10 @@ class _RankSortWriter:
     def write(self) -> None:
         """The rows of a worker."""
         f = self.f
-        units = f.constant(I64, 1)
-        for n, _, _ in self.outer:
-            units = units * n
+        units = self.rows.times_rows(f.constant(I64, 1))
         begin, end = worker_share(units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
-            source, result = self.source, self.result
-            places = coordinates(loop.index, [n for n, _, _ in self.outer]) if self.outer else []
-            for place, (_, stride, step) in zip(places, self.outer, strict=True):
-                source = f.offset(source, place * stride)
-                result = f.offset(result, place * step)
+            source, result = self.rows.find(loop.index, self.source, self.result)
             self._read(source)
             with f.loop(0, self.length, self.variant.lanes) as vector:
                 self._count(vector.index)
