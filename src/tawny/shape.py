@@ -58,6 +58,9 @@ def collapse_axes(
 def splits(shape: Shape, into: Shape) -> tuple[tuple[int, ...], ...] | None:
     """The axes of `into` that each axis of `shape` becomes, if none becomes a part of another.
 
+        splits((6, 4), (2, 3, 4))   # ((0, 1), (2,)): axis 0 becomes axes 0 and 1, axis 1 axis 2
+        splits((6, 4), (24,))       # None: two axes become one
+
     A reshape that only cuts axes, or drops and adds some of size 1, is a view however elements lie.
     """
     groups: list[tuple[int, ...]] = []

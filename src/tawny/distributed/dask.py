@@ -87,6 +87,6 @@ class Client(Protocol):
 
 
 def ending_tasks() -> EndingTasks:
-    """Nothing to wait for yet."""
+    """Futures to wait for: none yet."""
     tasks: EndingTasks = distributed.as_completed([])
     return tasks

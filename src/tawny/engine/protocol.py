@@ -320,6 +320,41 @@ class Engine(Protocol):
         ...
 
 
+class StepwiseEngine:
+    """The answers of an engine that runs whole steps one after another, on one thread of the host.
+
+    Such an engine inherits them, and says itself what it does otherwise: `Engine` lists all.
+    """
+
+    compiles_groups: bool = False
+    multiplies_bytes: bool = False
+    multiplies_halves: bool = False
+    shares_factors: bool = False
+    sorts_partly: bool = False
+    min_group_size: int = 0
+    nominal_threads: int = 1
+
+    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
+        """No product: each is stored whole."""
+        del op, operands
+        return False
+
+    def supports_bands(self, node: Node) -> bool:
+        """No bands: each step computes all rows."""
+        del node
+        return False
+
+    def threads(self, asked: int | None) -> int:
+        """One, whatever is asked for."""
+        del asked
+        return self.nominal_threads
+
+    def rates(self, threads: int) -> Rates | None:
+        """None: what the machine does at best is not measured."""
+        del threads
+        return None
+
+
 ENGINES: Final[dict[str, Engine]] = {}
 """Engines by name, those that were asked for."""
 

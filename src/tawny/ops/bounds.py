@@ -13,7 +13,11 @@ from tawny.op import BatchOperand, Gradient, Op
 
 
 class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
-    """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
+    """Operand 0 as it is: integers, each of which must be from 0 to below `count`.
+
+    A run that meets another one is ended by an IndexError that names `function`, the public
+    function the user called.
+    """
 
     count: Natural
     function: str

@@ -78,7 +78,10 @@ def unavailable() -> str | None:
 
 @cache
 def _compiles() -> bool:
-    """Whether there is a compiler; that its code can be run is found out beside the optimiser."""
+    """Whether there is a compiler.
+
+    Whether its code can be run, `unavailable` finds out, in a thread beside the optimiser.
+    """
     try:
         with LLVM_WORK, _asking:
             host()
@@ -118,44 +121,44 @@ class CpuEngine:
 
     @property
     def multiplies_bytes(self) -> bool:
-        """Wherever kernels are compiled, so that plans are the same on all processors."""
+        """Whether bytes are multiplied as such: yes, so that all processors have the same plans."""
         return _compiles()
 
     @property
     def multiplies_halves(self) -> bool:
-        """Wherever kernels are compiled, as for bytes."""
+        """Whether bfloat16 is multiplied as bfloat16: yes, for the same reason."""
         return _compiles()
 
     def should_round(self, product: Node) -> bool:
-        """Where a kernel multiplies bfloat16, and is faster than that of float32."""
+        """Whether to round the factors of a product: where that makes it faster."""
         return products.multiplies_halves_faster(product)
 
     def in_precision(self, precision: str) -> CpuEngine:
-        """Itself: what is rounded is said by the graph."""
+        """The engine itself: the graph says what is rounded."""
         del precision
         return self
 
     @property
     def shares_factors(self) -> bool:
-        """Wherever kernels are compiled, so that plans are the same on all processors."""
+        """Whether elimination is an op of its own: wherever its kernel is compiled."""
         return _compiles()
 
     @property
     def sorts_partly(self) -> bool:
-        """Wherever kernels are compiled, so that plans are the same on all processors."""
+        """Whether a partial sort is an op of its own: wherever its kernel is compiled."""
         return _compiles()
 
     @property
     def min_group_size(self) -> int:
-        """Elements of what is not tiny."""
+        """The least elements of a group: kernels that all share compute fewer."""
         return TINY
 
     def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
-        """Where there is a kernel."""
+        """Whether a product and its body have a kernel."""
         return self._kernel(make(op, tuple(operands))) is not None
 
     def supports_bands(self, node: Node) -> bool:
-        """Where all steps of all bands have kernels that need nothing of Python."""
+        """Whether all steps of all bands have kernels that need nothing of Python."""
         views = Views()
         strips = strips_of(node, NOMINAL_THREADS)
         given = {operand for kind in strips.kinds for operand in kind.operands}
@@ -165,7 +168,7 @@ class CpuEngine:
         )
 
     def should_group(self, body: Body) -> bool:
-        """If it can be compiled, and arrays are not tiny, where a kernel would cost too much."""
+        """Whether a group can be compiled, and is so large that its kernel is worth it."""
         return compilable(body) and (folds(body) or size(body.space()) >= self.min_group_size)
 
     def warm_up(self) -> None:
@@ -175,7 +178,7 @@ class CpuEngine:
 
     @property
     def nominal_threads(self) -> int:
-        """What plans are chosen for."""
+        """The number of threads that plans are chosen for."""
         return NOMINAL_THREADS
 
     def threads(self, asked: int | None) -> int:
@@ -183,14 +186,14 @@ class CpuEngine:
         return default_threads() if asked is None else asked
 
     def scratch(self, node: Node, threads: int) -> int:
-        """What the node's kernel asks for."""
+        """The bytes of scratch memory of a node's kernel."""
         return scratch_of(node, threads) if _compiles() else 0
 
     def device(self) -> None:
         """None: programs run in the host's own memory."""
 
     def rates(self, threads: int) -> Rates | None:
-        """Measured by code in registers and over large arrays."""
+        """The rates of multiply-adds in registers, and of copying large arrays, as measured now."""
         return None if unavailable() is not None else measure_rates(threads)
 
     def place(self, value: Value) -> Value:

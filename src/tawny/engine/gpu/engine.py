@@ -18,28 +18,22 @@ from tawny.engine.gpu.rules import supports_body
 from tawny.engine.gpu.target import KernelTarget
 from tawny.engine.layout import Views
 from tawny.engine.lowering import types
-from tawny.engine.protocol import PRECISIONS, Device, Task
+from tawny.engine.protocol import PRECISIONS, Device, StepwiseEngine, Task
 from tawny.errors import PerformanceWarning, warn
 from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.ops.body import Body
 from tawny.ops.delay import Delay
-from tawny.ops.fused_products import FusedProduct
 from tawny.shape import size
 
 NOTICEABLE_BYTES: Final = 10_000_000
 """Copies between host and device that are worth a warning: a millisecond of PCI Express 3."""
 
 
-class GpuEngine:
+class GpuEngine(StepwiseEngine):
     """Makes tasks runnable on a device."""
 
     compiles_groups = True
-    min_group_size = 0
-    multiplies_bytes = False
-    multiplies_halves = False
-    shares_factors = False
-    sorts_partly = False
     machine = GPU
 
     def __init__(
@@ -53,7 +47,7 @@ class GpuEngine:
 
     @property
     def precisions(self) -> Collection[str]:
-        """All, where the device has tensor cores; else what the graph says."""
+        """The precisions of products of float32: all, where the device has tensor cores."""
         return PRECISIONS if self.target.has_tensor_cores else ("bfloat16",)
 
     def in_precision(self, precision: str) -> GpuEngine:
@@ -69,7 +63,7 @@ class GpuEngine:
         return self._open_device()
 
     def should_round(self, product: Node) -> bool:
-        """Wherever kernels do not: less memory is read then."""
+        """Whether the graph rounds the factors of a product: where kernels do not, to read less."""
         return not (self.target.has_tensor_cores and product.dtype == dt.FLOAT32)
 
     @cached_property
@@ -77,33 +71,13 @@ class GpuEngine:
         """What kernels are chosen for."""
         return KernelTarget(self.driver.has_tensor_cores, self._precision)
 
-    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
-        """Never: products are whole."""
-        del op, operands
-        return False
-
-    def supports_bands(self, node: Node) -> bool:
-        """Never: steps are whole."""
-        del node
-        return False
-
     def should_group(self, body: Body) -> bool:
-        """Whether one kernel computes it: a launch costs more than it does."""
+        """Whether a group is worth a kernel: wherever one computes it, since launches cost more."""
         return supports_body(body)
 
     def warm_up(self) -> None:
         """Open the device, or say that there is none."""
         _ = self.driver
-
-    @property
-    def nominal_threads(self) -> int:
-        """One thread of the host asks for everything."""
-        return 1
-
-    def threads(self, asked: int | None) -> int:
-        """One, whatever is asked for."""
-        del asked
-        return self.nominal_threads
 
     def scratch(self, node: Node, threads: int) -> int:
         """Bytes that the launches of a step need."""
@@ -121,9 +95,6 @@ class GpuEngine:
         device, own = self.driver.facts().name, len(steps) - by_host.total()
         said = f"{self.name}: {own} of {len(steps)} steps on {device}"
         return f"{said}; by the host, with copies of {copied:,} bytes: {listed}" if listed else said
-
-    def rates(self, threads: int) -> None:
-        """None: products say how fast a device computes."""
 
     def device(self) -> Device:
         """The device as it is now."""

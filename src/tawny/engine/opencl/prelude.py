@@ -8,6 +8,7 @@ PRELUDE: Final = """\
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
 """
+"""Float64, and no multiply-adds but those that are asked for."""
 
 WIDE: Final = """\
 ulong2 wide_zext(ulong a) { return (ulong2)(a, 0); }
@@ -83,4 +84,9 @@ float4 tawny_multiply(
   return (float4)(sums[0], sums[1], sums[2], sums[3]);
 }
 """
-"""What NVIDIA's warps do by one instruction, by threads that wait for each other."""
+"""Instructions of NVIDIA's, spelled out: `cvt.rna.tf32`, `cp.async` and `mma.sync.m16n8k8.tf32`.
+
+The last multiplies a matrix of 16 by 8 with one of 8 by 8.  Each of 32 threads holds four elements
+of the first, two of the second and four sums, as NVIDIA lays them out; here the threads exchange
+them by way of local memory, for which they wait for each other.
+"""

@@ -11,7 +11,7 @@ import numpy as np
 from tawny.dtype import is_bfloat16
 from tawny.engine.atomicity import run_to_end
 from tawny.engine.lowering import PROCESSOR
-from tawny.engine.protocol import Measurement, Task
+from tawny.engine.protocol import Measurement, StepwiseEngine, Task
 from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.engine.reference.memory import POISON, HostMemory
@@ -19,7 +19,6 @@ from tawny.engine.stopwatch import Stopwatch
 from tawny.node import Node, Value
 from tawny.op import Elementwise
 from tawny.ops.body import Body
-from tawny.ops.fused_products import FusedProduct
 from tawny.scalar import Arg, PrimCall
 
 StepThunk = Callable[[int], None]
@@ -138,63 +137,34 @@ def single_ufunc(node: Node) -> np.ufunc | None:
     return function
 
 
-class ReferenceEngine:
+class ReferenceEngine(StepwiseEngine):
     """NumPy, one step at a time."""
 
-    compiles_groups = False
-    min_group_size = 0
-    multiplies_bytes = False
-    multiplies_halves = False
-    shares_factors = False
-    sorts_partly = False
     machine = PROCESSOR
     precisions: Collection[str] = ("bfloat16",)
 
     def should_round(self, product: Node) -> bool:
-        """Always: it shows what rounding does."""
+        """Whether to round the factors of a product: always, to show what rounding does."""
         del product
         return True
 
     def in_precision(self, precision: str) -> ReferenceEngine:
-        """Itself: what is rounded is said by the graph."""
+        """The engine itself: the graph says what is rounded."""
         del precision
         return self
 
-    def can_fuse_product(self, op: FusedProduct, operands: Sequence[Node]) -> bool:
-        """Never: products are whole in NumPy."""
-        del op, operands
-        return False
-
-    def supports_bands(self, node: Node) -> bool:
-        """Never: what NumPy computes is whole."""
-        del node
-        return False
-
     def should_group(self, body: Body) -> bool:
-        """Always: nothing is compiled."""
+        """Whether a group is worth a kernel: always, since none is compiled."""
         del body
         return True
 
     def warm_up(self) -> None:
-        """Nothing: NumPy is there."""
-
-    @property
-    def nominal_threads(self) -> int:
-        """NumPy is called by one thread."""
-        return 1
-
-    def threads(self, asked: int | None) -> int:
-        """One, whatever is asked for."""
-        del asked
-        return self.nominal_threads
+        """Load nothing: NumPy is there."""
 
     def scratch(self, node: Node, threads: int) -> int:
-        """Nothing: kernels allocate what they need."""
+        """No bytes of the arena: NumPy allocates what it needs."""
         del node, threads
         return 0
-
-    def rates(self, threads: int) -> None:
-        """None: NumPy has the processor do as it likes."""
 
     def device(self) -> None:
         """None: programs run in the host's own memory."""
@@ -204,12 +174,12 @@ class ReferenceEngine:
         return value
 
     def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
-        """By NumPy, all of them."""
+        """How many steps there are, all run by NumPy."""
         del threads
         return f"reference: {len(steps)} steps by NumPy"
 
     def emit(self, task: Task) -> None:
-        """Nothing: NumPy is there."""
+        """Make no code: NumPy is there."""
         del task
 
     def prepare(self, task: Task) -> ReferenceExecutable:

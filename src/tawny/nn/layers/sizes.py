@@ -58,8 +58,8 @@ def as_fraction(value: Any, op: str, word: str) -> float:
 class SpatialLayer(Module):
     """A layer over `rank` spatial axes of (batch, *spatial, channels).
 
-    A class is documented by its own first line and the `details` of its family, which are filled
-    by `fill_axes`.
+    A class is documented by its own first line and the `details` of its family, into which
+    `fill_axes` writes the name of the class and sizes for as many axes.
     """
 
     rank: ClassVar[int]

@@ -14,6 +14,7 @@ from tawny.tree import map_leaves
 if TYPE_CHECKING:
     from tawny.graph.profile.profile import Profile
     from tawny.graph.program import Program
+    from tawny.nn.training.run import TrainingRun
 
 
 @dataclass
@@ -62,10 +63,6 @@ class History:
         return f"<History: {self.epochs} epochs, {self.steps} steps{shown}; ended by {self.reason}>"
 
 
-if TYPE_CHECKING:
-    from tawny.nn.training.run import TrainingRun
-
-
 @dataclass(frozen=True)
 class TrainingEvent:
     """The event that a callback is given after each step ("batch") and each epoch ("epoch")."""
@@ -78,9 +75,11 @@ class TrainingEvent:
     loss: float
     """The loss of the batch, or the mean of the epoch."""
     rate: float
+    """The learning rate of the last step, before it was adapted to single parameters."""
     validation: dict[str, float]
     """Loss and metrics on the validation data, after an epoch."""
     history: History
+    """Losses and rates of the training up to now."""
     _training: TrainingRun
 
     @property

@@ -1,4 +1,4 @@
-"""Loops that kernels share: a worker's part, loops inside each other, places of a number.
+"""The work of a kernel that is shared by threads: a worker's part, and loops inside each other.
 
 Threads share the work of a kernel from a size, its `SHARED_...`, that takes one thread some tens of
 microseconds: to wake another takes about 10 (`benchmarks/cpu_small.py`).

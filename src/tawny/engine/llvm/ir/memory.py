@@ -17,6 +17,7 @@ class MemoryInstructions(Instructions):
     def __init__(self, module: Module) -> None:
         super().__init__(module)
         self._entry: list[str] = []
+        """Lines of the first block, which runs once: it reserves the buffers on the stack."""
 
     def element(self, base: Value, index: Value | int, type: Type) -> Value:
         """The address of element `index` of an array."""
@@ -46,7 +47,7 @@ class MemoryInstructions(Instructions):
         self.intrinsic("masked.store", VOID, value, address, align, mask, overload=types)
 
     def cell(self, row: Value, number: int, type: Type = I64) -> Value:
-        """An 8-byte cell of a kernel's row."""
+        """A cell of 8 bytes of the row that a kernel is called with: an address or a parameter."""
         return self.load(type, self.element(row, number, I64), 8)
 
     def shared_address(self, name: str) -> Value:
