@@ -36,6 +36,7 @@ class TracedFunction:
     result: Any
     """The function's result: a structure of arrays."""
     aux: Any
+    """The other thing that a function with `has_aux` gives, which is not differentiated."""
     structure: Any
     """The structure the arguments came in, with an index for each leaf."""
 
@@ -66,7 +67,7 @@ def trace(
 ) -> TracedFunction:
     """`function` called on arguments that stand for those at `argnums`."""
     check_callable(op, function)
-    beside = [_dtype(x) for a in args for x in leaves(a) if _is_array(x)]
+    array_dtypes = [_dtype(x) for a in args for x in leaves(a) if _is_array(x)]
     given: list[Node] = []
     standing: list[Node] = []
     structure: list[Any] = []
@@ -77,7 +78,7 @@ def trace(
 
         def place(x: Any, number: int = number, named: Any = named, counter: Any = counter) -> Any:
             path, _ = named[next(counter)]
-            given.append(_lift_argument(op, x, number, path, beside))
+            given.append(_lift_argument(op, x, number, path, array_dtypes))
             standing.append(make(Argument(), (given[-1],)))
             return wrap(standing[-1])
 
@@ -130,8 +131,11 @@ def _dtype(x: Any) -> DType:
     return dt.own_dtype(x.dtype, "grad")
 
 
-def _lift_argument(op: str, x: Any, number: int, path: str, beside: Sequence[DType]) -> Node:
-    """A leaf of an argument as a node that can change by a little."""
+def _lift_argument(op: str, x: Any, number: int, path: str, array_dtypes: Sequence[DType]) -> Node:
+    """A leaf of an argument as a node that can change by a little.
+
+    A number of Python's takes the dtype that it has beside the arrays among all arguments.
+    """
     where = f"argument {number}" + (f", {path}," if path else "")
     if dt.is_weak(x):
         if type(x) not in (float, complex):
@@ -139,7 +143,7 @@ def _lift_argument(op: str, x: Any, number: int, path: str, beside: Sequence[DTy
                 op, f"{where} is {x!r}; only floating-point numbers can change smoothly"
             )
         literal = cast("float | complex", x)
-        common = dt.promote(*beside) if beside else dt.default_dtype(literal)
+        common = dt.promote(*array_dtypes) if array_dtypes else dt.default_dtype(literal)
         return scalar(literal, dt.weak_dtype(type(literal), common), op)
     if not _is_array(x) and not isinstance(x, (list, tuple)):
         raise type_error(op, f"{where} is {type(x).__name__}; accepted: arrays and numbers")

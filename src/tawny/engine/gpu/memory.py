@@ -116,7 +116,7 @@ class DeviceMemory(Unique):
         return [self.view(node).numpy() for node in nodes]
 
     def direct_run(self, *_: object) -> None:
-        """None: there is no shorter way."""
+        """None: all runs go by `advance`."""
 
     def view(self, node: Node) -> GpuArray:
         """The value of a variable or a kept node where it lies."""

@@ -40,7 +40,7 @@ def grain_share(
 
 
 class RowCells:
-    """Reads the integers of a row one after the other, from a cell on."""
+    """Reads a kernel's integer parameters one after the other, from a cell of its row on."""
 
     def __init__(self, f: Function, place: int) -> None:
         self._f, self.place = f, place
