@@ -2,7 +2,8 @@
 
 Each is compared with plain loops over NumPy on every engine, half of them where memory that nobody should
 read again is lost.  So is every fifth gradient, with that of the same steps written one after the other, in the
-least memory that it can be computed in and in some more.
+least memory that it can be computed in and in some more; and every fifth gradient of steps that draw, with what the
+reference engine makes of it as it was written.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def check(seed: int) -> None:
             compare(got, wanted, 1e-6)
     if seed % 5 == 0:
         slopes = [s.numpy() for s in gradient(program, UNROLLED, values)]
-        check_in_budgets(program, values, slopes, seed)
+        check_in_budgets(gradient_graph(program, LAZY), values, [slopes] * 2, seed)
+    if seed % 5 == 1:
+        with tw.random.local_seed(seed):
+            graph = gradient_graph(program, NOISY)
+        drawn = graph.compile(engine="reference", optimise=False)
+        check_in_budgets(graph, values, [drawn(*values) for _ in range(2)], seed)
 
 
 def runs(
@@ -66,10 +72,22 @@ def compare(found: Any, wanted: list[Any], tolerance: float) -> None:
         np.testing.assert_allclose(got, one, rtol=tolerance, atol=tolerance / 100)
 
 
-def check_in_budgets(program: LoopProgram, values: list[Any], slopes: list[Any], seed: int) -> None:
-    """The gradient on every engine: in all memory, in the least, and in some between."""
+def noisy_put(x: Any, index: Any, value: Any) -> Any:
+    """`x` with a value at an index, and noise."""
+    return x.at[index].set(value + 0.25 * tw.random.normal()) * tw.random.uniform(shape=x.shape)
+
+
+NOISY = LAZY._replace(put=noisy_put)
+
+
+def gradient_graph(program: LoopProgram, language: Any) -> tw.Graph:
+    """The graph of the gradient in all inputs."""
     variables = [tw.var(f"g{i}", s, d) for i, (s, d) in enumerate(program.inputs)]
-    graph = tw.Graph(variables, gradient(program, LAZY, variables), unused="ignore")
+    return tw.Graph(variables, gradient(program, language, variables), unused="ignore")
+
+
+def check_in_budgets(graph: tw.Graph, values: list[Any], wanted: list[Any], seed: int) -> None:
+    """Two runs on every engine: in all memory, in the least, and in some between."""
     for number, engine in enumerate(ENGINES):
         with grouping_engine() if engine == NAME else nullcontext():
             most, least = graph.plan(engine=engine).peak_bytes, 1
@@ -79,8 +97,9 @@ def check_in_budgets(program: LoopProgram, values: list[Any], slopes: list[Any],
                 least = error.least_bytes
         for budget in {least, (least + most) // 2, most}:
             poisons = (seed // 5 + number) % 2 == 0
-            for got in runs(graph, engine, values, poisons=poisons, memory=budget):
-                compare(got, slopes, 1e-5)
+            found = runs(graph, engine, values, poisons=poisons, memory=budget)
+            for got, one in zip(found, wanted, strict=True):
+                compare(got, one, 1e-5)
 
 
 def gradient(program: LoopProgram, language: Any, values: list[Any]) -> Any:

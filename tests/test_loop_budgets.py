@@ -10,6 +10,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from engines import ENGINES, GROUPING
 from tawny import nn
 from tawny.engine.cpu import unavailable
 from tawny.tree import leaves, map_leaves
@@ -137,18 +138,79 @@ def test_a_long_loop_is_cut_again_and_again() -> None:
     assert costs == sorted(costs), "what takes less memory takes more time"
 
 
-def test_draws_of_steps_are_not_drawn_again() -> None:
-    x = tw.var("x", (400, 5))
+def noisy(reverse: bool) -> Callable[..., Any]:
+    """The value and slopes of steps that draw, some in a loop of their own or in a branch."""
 
-    def loss(x: Any) -> Any:
+    def loss(w: Any, x: Any) -> Any:
         def step(h: Any, r: Any) -> Any:
-            return tnp.tanh(h * 0.5 + r * tw.random.normal(shape=(5,))), None
+            mask = tw.random.uniform(shape=h.shape) < 0.7
+            h = tnp.tanh(tnp.where(mask, h, 0) @ w + r)
+            h = tw.fori_loop(0, 2, lambda i, c: c + 0.1 * tw.random.normal() * tnp.sin(c), h)
+            return tw.cond(tnp.sum(h) > 0, lambda: h + tw.random.normal(), lambda: h), tnp.sum(h)
 
-        return tnp.sum(tw.scan(step, tnp.zeros(5), x)[0])
+        last, sums = tw.scan(step, tnp.zeros(6), x, reverse=reverse)
+        return tnp.sum(last**2) + tnp.sum(sums)
 
-    graph = tw.Graph([x], tw.grad(loss)(x))
-    with pytest.raises(tw.MemoryBudgetError):
-        graph.compile(engine=ENGINE, memory=graph.plan().peak_bytes // 3)
+    return lambda w, x: tw.value_and_grad(loss, argnums=(0, 1))(w, x)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_steps_that_are_computed_again_draw_the_same_numbers(reverse: bool, engine: str) -> None:
+    """Those that they draw without a budget, in every run."""
+    values = drawn(6, 6), drawn(41, 6)
+    variables = [tw.var("w", (6, 6)), tw.var("x", (41, 6))]
+    with tw.random.local_seed(9):
+        graph = tw.Graph(variables, list(leaves(noisy(reverse)(*variables))))
+    free = graph.compile(engine=engine)
+    wanted = [free(*values) for _ in range(2)]
+    assert not np.allclose(wanted[0][0], wanted[1][0]), "each run draws anew"
+    peak, least = free.plan.peak_bytes, 0
+    try:
+        graph.plan(engine=engine, memory=1)
+    except tw.MemoryBudgetError as error:
+        least = error.least_bytes
+    assert least < 0.8 * peak
+    for budget in ((least + peak) // 2, least):
+        program = graph.compile(engine=engine, memory=budget)
+        for run in wanted:
+            for got, one in zip(program(*values), run, strict=True):
+                np.testing.assert_allclose(got, one, rtol=1e-9, atol=1e-12)
+
+
+def in_a_loop(w: Any, x: Any) -> Any:
+    """Slopes of a long loop in each step of another, and in a branch."""
+
+    def loss(w: Any, x: Any) -> Any:
+        def inner(h: Any, rows: Any) -> Any:
+            return tw.scan(lambda h, r: (tnp.tanh(h @ w + r), None), h, rows)[0]
+
+        def outer(h: Any, rows: Any) -> Any:
+            h = inner(h, rows)
+            return tw.cond(tnp.sum(h) > 0, lambda: inner(h, rows[::-1]), lambda: h), None
+
+        return tnp.sum(tw.scan(outer, tnp.zeros(4), x)[0])
+
+    return tw.grad(loss)(w, x)
+
+
+@pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e not in ("reference", GROUPING)])
+def test_loops_in_loops_and_branches_are_cut(engine: str) -> None:
+    """Where what bodies compute is planned: not by NumPy."""
+    values = drawn(4, 4), drawn(3, 150, 4)
+    variables = [tw.var("w", (4, 4)), tw.var("x", (3, 150, 4))]
+    graph = tw.Graph(variables, in_a_loop(*variables))
+    free = graph.compile(engine=engine)
+    peak, least = free.plan.peak_bytes, 0
+    try:
+        graph.plan(engine=engine, memory=1)
+    except tw.MemoryBudgetError as error:
+        least = error.least_bytes
+    assert least < 0.7 * peak
+    for budget in (int(0.8 * peak), least):
+        program = graph.compile(engine=engine, memory=budget)
+        assert "are computed again" in str(program.plan)
+        np.testing.assert_allclose(program(*values), free(*values), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])

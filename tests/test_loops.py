@@ -20,7 +20,7 @@ from poisoned import Poisoned
 from tawny.engine.cpu import loops, table
 from tawny.graph.files import from_bytes
 from tawny.node import toposort
-from tawny.ops.loops import ScanLoop
+from tawny.ops.loops import BodyOp, DrawNumbering, ScanLoop
 from tawny.tree import leaves
 
 RANDOM_PROGRAMS = 12
@@ -207,6 +207,44 @@ def test_what_nobody_reads_is_dropped() -> None:
     (loop,) = loops_in(made)
     assert (loop.carries, len(loop.body.results)) == (1, 2)
     np.testing.assert_allclose(made.compile()(np.ones((4, 50))), [0, 1, 2, 3])
+
+
+def test_what_nobody_reads_of_branches_and_long_loops_is_dropped() -> None:
+    x = tw.var("x", (50,))
+
+    def step(c: Any) -> Any:
+        i, a, unused = c
+        return i + 1, a * 0.5, unused @ tnp.ones((50, 50))
+
+    last = tw.while_loop(lambda c: tnp.any(c[1] > 1), step, (0, x, x))
+    chosen = tw.cond(last[1][0] > 0, lambda: (tnp.sort(x), x * 2), lambda: (x, x * 3))[1]
+
+    def outer(c: Any, _: Any) -> Any:
+        return c + tw.cond(c[0] > 0, lambda: (tnp.sort(c), c * 2), lambda: (c, c * 3))[1], None
+
+    made = tw.optimise(tw.Graph([x], [last[1], tw.scan(outer, chosen, length=2)[0]]))
+    ops = [n.op for n in toposort(made.results) if isinstance(n.op, BodyOp)]
+    inner = [n.op for op in ops for b in op.bodies() for n in b.steps if isinstance(n.op, BodyOp)]
+    results = sorted((op.declaration.name, len(op.result_types())) for op in (*ops, *inner))
+    assert results == [("loop", 1), ("switch", 1), ("switch", 1), ("while_loop", 1)]
+    found = made.compile()(np.full(50, 4.0))
+    assert found[0].tolist() == [1.0] * 50
+    assert found[1].tolist() == [72.0] * 50
+
+
+def test_parts_of_a_loop_number_their_draws_as_the_whole() -> None:
+    whole = DrawNumbering()
+    parts = whole.over_segments(3, 5)
+    again = parts.over_segments(2, 2)
+    for draw in (0, 7, 2**63 + 5):
+        for i in range(4):
+            segment, tail = parts.number(draw, i), whole.part(i)
+            wanted = [whole.number(draw, 3 + 5 * i + j) for j in range(5)]
+            assert [whole.number(segment, j) for j in range(5)] == wanted
+            assert tail.number(draw, 2) == whole.number(draw, i + 2)
+            inner = DrawNumbering(0, 5)
+            segments = [inner.number(again.number(draw, i), j) for j in range(2)]
+            assert segments == [parts.number(draw, 2 + 2 * i + j) for j in range(2)]
 
 
 def test_updates_go_through_loops_in_place() -> None:

@@ -54,6 +54,9 @@ anew."""
 MOST_TRIED_CUTS: Final = 6
 """The most cuts of a pair of loops that are planned, to find one that fits into a budget."""
 
+MOST_CUT_TOGETHER: Final = 6
+"""The most pairs of loops that are cut at once."""
+
 Optimise = Callable[[Flow, Sequence[Pass]], OptimisedGraph]
 """Runs some passes of the optimiser on a graph."""
 
@@ -268,6 +271,19 @@ class CheckpointLoops:
             best = self._cut(planned, pair, budget)
             if best.arena <= WORTHWHILE_SHARE * planned.arena or _fits(best, budget):
                 return best._replace(reliefs=(*planned.reliefs, self.name))
+        return self._cut_several(planned, budget)
+
+    def _cut_several(self, planned: PlannedVersion, budget: int) -> PlannedVersion | None:
+        """The version with several pairs cut, where one after the other needs as much memory."""
+        made = planned
+        for _ in range(MOST_CUT_TOGETHER):
+            pair = next(iter(loop_pairs(made.version.flow)), None)
+            cut = None if pair is None else choose_cut(pair, planned.arena - budget)
+            if pair is None or cut is None:
+                return None
+            made = self._apply(made, pair, cut)
+            if made.arena <= WORTHWHILE_SHARE * planned.arena or _fits(made, budget):
+                return made._replace(reliefs=(*planned.reliefs, self.name))
         return None
 
     def _cut(self, planned: PlannedVersion, pair: LoopPair, budget: int) -> PlannedVersion:

@@ -14,7 +14,14 @@ from weakref import WeakSet
 from tawny.node import Constant, Node, Part, Variable, make_parts, toposort, variable
 from tawny.op import Type
 from tawny.ops.creation import Arange, Eye, convert_node
-from tawny.ops.loops import FLAG_TYPE, PLACE_TYPE, ScanLoop, Switch, WhileLoop
+from tawny.ops.loops import (
+    FLAG_TYPE,
+    PLACE_TYPE,
+    DrawNumbering,
+    ScanLoop,
+    Switch,
+    WhileLoop,
+)
 from tawny.ops.movement import BroadcastTo, broadcast_node, expand_node, reshape_node
 from tawny.ops.subgraph import Subgraph, substitute
 from tawny.shape import size
@@ -23,12 +30,23 @@ MOST_INSIDE: Final = 16
 """Elements of the largest constants that are part of a body, where the optimiser sees them."""
 
 
+OWN_NUMBERS: Final = DrawNumbering()
+"""The numbering of the steps of a whole loop."""
+
+
 @final
 class Inside:
     """The draws, and calls of functions with effects, that are part of each step."""
 
-    def __init__(self, since: int, impure: Iterable[Node] | None = None) -> None:
+    def __init__(
+        self,
+        since: int,
+        impure: Iterable[Node] | None = None,
+        numbering: DrawNumbering = OWN_NUMBERS,
+    ) -> None:
         """Impure nodes made since a serial or, where they are given, certain ones."""
+        self.numbering: DrawNumbering = numbering
+        """How steps that draw are numbered."""
         self.impure = None if impure is None else frozenset(impure)
         """All of them, where they are known."""
         self._since = min([since, *[n.serial for n in self.impure or ()]])
@@ -67,6 +85,11 @@ class Extract(NamedTuple):
     results: tuple[Node, ...]
     reached: frozenset[Node]
     """The nodes that the results were made of, before."""
+
+
+def maker_of(node: Node) -> Node:
+    """The node that computes a value: of a result of an op that has several, that op's."""
+    return node.inputs[0] if isinstance(node.op, Part) else node
 
 
 def stand_in(node: Node) -> Node:
@@ -119,7 +142,9 @@ def build_loop(
         cut = extract([*new, *varying], own, (step.place, *carries, *step.rows))
         taken = [i for i, row in enumerate(step.rows) if row in cut.reached]
         arguments = (step.place, *carries, *[step.rows[i] for i in taken], *cut.holders)
-        op = ScanLoop(Subgraph(arguments, cut.results), length, len(kept), len(taken), reverse)
+        body, counts = Subgraph(arguments, cut.results), (length, len(kept), len(taken))
+        numbering = inside.numbering if body.impure else OWN_NUMBERS
+        op = ScanLoop(body, *counts, reverse, *numbering)
         given = [initial[i] for i in kept], [stacked[i] for i in taken], cut.operands
         parts = make_parts(op, tuple([node for nodes in given for node in nodes]))
         finals |= dict(zip(kept, parts, strict=False))
@@ -174,7 +199,7 @@ def written_out(op: ScanLoop, operands: Sequence[Node]) -> tuple[LoopStep, Insid
     new = tuple([made[r] for r in body.results])
     step = LoopStep(own[0], own[1:first], own[first:], new[: op.carries], new[op.carries :])
     since = min([n.serial for n in own])
-    return step, Inside(since, [made[n] for n in body.impure])
+    return step, Inside(since, [made[n] for n in body.impure], op.numbering)
 
 
 def _without_equal_rows(step: LoopStep, stacked: Sequence[Node]) -> LoopStep:

@@ -14,7 +14,15 @@ from tawny.array import Array, array_for
 from tawny.autodiff.forward import push_forward
 from tawny.autodiff.reverse import pull_back, sum_seeds
 from tawny.dtype import kind_of
-from tawny.loops.building import Inside, LoopStep, build_loop, build_while, stand_in
+from tawny.loops.building import (
+    OWN_NUMBERS,
+    Inside,
+    LoopStep,
+    build_loop,
+    build_while,
+    maker_of,
+    stand_in,
+)
 from tawny.node import Constant, Node, Part, make, make_parts, part, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import Cast, convert_node
@@ -68,7 +76,7 @@ def push_forward_loop(
         [*given[op.carries : op.first_shared], *[_whole(moves[i], given[i]) for i in rows]],
         op.length,
         reverse=op.reverse,
-        inside=_draws_inside(op.body, made),
+        inside=_draws_inside(op, made),
     )
     out: dict[int, Node] = dict(zip(carries, loop.carries[op.carries :], strict=True))
     out |= dict(zip(changed, loop.rows[count - op.carries :], strict=True))
@@ -179,7 +187,7 @@ def push_forward_while(
         (flag,),
     )
     first = [*given[:count], *[_whole(moves.get(i), given[i]) for i in carries]]
-    last = build_while(step, operands[0].node, first, inside=_draws_inside(body, written))
+    last = build_while(step, operands[0].node, first, inside=_draws_inside(op, written))
     out = dict(zip(carries, last[count:], strict=True))
     return [array_for(out[i]) if i in out else None for i in range(count)]
 
@@ -256,10 +264,11 @@ def _whole(derivative: Node | None, x: Node) -> Node:
     return convert_node(broadcast_node(derivative, x.shape), x.dtype)
 
 
-def _draws_inside(body: Subgraph, made: Mapping[Node, Node]) -> Inside:
+def _draws_inside(op: ScanLoop | WhileLoop, made: Mapping[Node, Node]) -> Inside:
     """The draws of a body that was written anew."""
+    body, numbering = op.body, op.numbering if isinstance(op, ScanLoop) else OWN_NUMBERS
     since = min([n.serial for n in body.arguments])
-    return Inside(since, [made.get(n, n) for n in body.impure])
+    return Inside(since, [made.get(n, n) for n in body.impure], numbering)
 
 
 # -------------------------------------------------------------- what is kept
@@ -276,20 +285,15 @@ def _saved_nodes(op: ScanLoop, results: Iterable[Node]) -> list[Node]:
     there = {body.arguments[0], *body.arguments[1 + op.carries :]}
 
     def is_forward(node: Node) -> bool:
-        return _maker(node) in forward
+        return maker_of(node) in forward
 
     read = [n for n in toposort(results, is_forward) if is_forward(n)]
     order = {node: number for number, node in enumerate(body.order)}
     saved: dict[Node, None] = {}
-    for node in sorted(read, key=lambda n: order[_maker(n)]):
+    for node in sorted(read, key=lambda n: order[maker_of(n)]):
         if not _is_cheap(node, there | saved.keys()):
             saved[node] = None
     return list(saved)
-
-
-def _maker(node: Node) -> Node:
-    """The node that computes a value: of a result of an op that has several, that op's."""
-    return node.inputs[0] if isinstance(node.op, Part) else node
 
 
 def _is_cheap(node: Node, there: Iterable[Node]) -> bool:
@@ -340,7 +344,9 @@ def _stack_saved(
     own = body.arguments[1:]
     made = body.apply((*body.arguments[: 1 + op.first_shared], *given[op.first_shared :]))
     results = [made[r] for r in body.results]
-    kept = [part(made[_maker(n)], n.op.index) if isinstance(n.op, Part) else made[n] for n in saved]
+    kept = [
+        part(made[maker_of(n)], n.op.index) if isinstance(n.op, Part) else made[n] for n in saved
+    ]
     step = LoopStep(
         body.arguments[0],
         own[:first],
@@ -354,6 +360,6 @@ def _stack_saved(
         given[first : op.first_shared],
         op.length,
         reverse=op.reverse,
-        inside=_draws_inside(op.body, made),
+        inside=_draws_inside(op, made),
     )
     return loop.carries, loop.rows[len(results) - first :]

@@ -37,6 +37,14 @@ def draw_of_place(draw: int, place: int) -> int:
     return _scramble(_scramble(draw) + place + 1)
 
 
+def draw_of_segment(draw: int, place: int) -> int:
+    """The number that a loop over the steps from a place on is given.
+
+    Its steps draw as if they were those of the whole loop.
+    """
+    return _unscramble(_scramble(draw) + place)
+
+
 def _scramble(word: int) -> int:
     """A permutation of the 64-bit words: the finaliser of splitmix64."""
     word &= _WORD
@@ -45,10 +53,54 @@ def _scramble(word: int) -> int:
     return word ^ word >> LAST_SHIFT
 
 
+def _unscramble(word: int) -> int:
+    """The word that a permutation makes another one of."""
+    word &= _WORD
+    for shift, factor in UNSCRAMBLE:
+        word = (word ^ word >> shift ^ word >> 2 * shift) * factor & _WORD
+    shift = SCRAMBLE[0][0]
+    return word ^ word >> shift ^ word >> 2 * shift
+
+
 SCRAMBLE: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """What a word is shifted by and then multiplied with, twice."""
 
 LAST_SHIFT: Final = 31
+
+UNSCRAMBLE: Final = tuple(
+    [
+        (shift, pow(factor, -1, 2**64))
+        for shift, (_, factor) in zip((LAST_SHIFT, SCRAMBLE[1][0]), SCRAMBLE[::-1], strict=True)
+    ]
+)
+"""What a word is shifted by, once and twice, and then multiplied with, to undo that."""
+
+
+class DrawNumbering(NamedTuple):
+    """How the steps of a loop that draw are numbered: those of a part of a longer loop go on."""
+
+    first: int = 0
+    """What the number of the first step is counted from."""
+    segment: int = 0
+    """How many steps each step stands for, where a loop in it makes them; otherwise 0."""
+
+    def offset(self, place: int) -> int:
+        """What is added to the number of the run for a step."""
+        return self.first + (place * self.segment if self.segment else place + 1)
+
+    def number(self, draw: int, place: int) -> int:
+        """The number by which a step draws, given that of the run."""
+        if self.segment:
+            return draw_of_segment(draw, self.offset(place))
+        return draw_of_place(draw, self.offset(place) - 1)
+
+    def part(self, first: int) -> DrawNumbering:
+        """That of a loop over the steps from a place on."""
+        return self._replace(first=self.first + first * (self.segment or 1))
+
+    def over_segments(self, first: int, count: int) -> DrawNumbering:
+        """That of a loop over segments of as many steps, from a place on."""
+        return DrawNumbering(self.part(first).first, count * (self.segment or 1))
 
 
 class BodyArgument(NamedTuple):
@@ -144,6 +196,14 @@ class ScanLoop(BodyOp, name="loop", arity=None):
     stacked: Natural
     """How many operands the steps take rows of."""
     reverse: bool
+    first_draw: Natural = 0
+    draw_segment: Natural = 0
+    """How steps that draw are numbered: see `DrawNumbering`."""
+
+    @property
+    def numbering(self) -> DrawNumbering:
+        """How steps that draw are numbered."""
+        return DrawNumbering(self.first_draw, self.draw_segment)
 
     def bodies(self) -> tuple[Subgraph, ...]:
         return (self.body,)

@@ -19,15 +19,17 @@ from tawny.loops.building import (
     LoopResults,
     LoopStep,
     build_loop,
+    maker_of,
     place_variable,
     step_variable,
     written_out,
 )
 from tawny.node import Node, Part, make, part, scalar, source_scope, toposort
 from tawny.op import ELEMENTWISE, nbytes
-from tawny.ops.loops import ScanLoop
-from tawny.ops.subgraph import substitute
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
+from tawny.ops.loops import BodyOp, ScanLoop, with_bodies
+from tawny.ops.random import Draw
+from tawny.ops.subgraph import Subgraph, substitute
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
 from tawny.source import describe
 
 CHECKPOINT: Final = RuleInfo(
@@ -43,12 +45,18 @@ _ADD: Final = ELEMENTWISE["add"]
 _MULTIPLY: Final = ELEMENTWISE["multiply"]
 
 
+Around = tuple[tuple[Node, int], ...]
+"""Loops and branches, each in a body of the one before, and the number of that body."""
+
+
 class LoopPair(NamedTuple):
     """A loop, the loop back that takes its rows, and which of its results nobody else reads."""
 
     forward: Node
     backward: Node
     saved: tuple[int, ...]
+    around: Around = ()
+    """What they are in."""
 
     @property
     def length(self) -> int:
@@ -85,13 +93,27 @@ def _loop(node: Node) -> ScanLoop:
 
 def loop_pairs(flow: Flow) -> list[LoopPair]:
     """The pairs of loops of which one keeps rows for the other, those that keep most first."""
+    pairs = _pairs_in(flow.order(), flow.outputs, ())
+    stack: list[tuple[Sequence[Node], Around]] = [(flow.order(), ())]
+    while stack:
+        order, around = stack.pop()
+        for node in order:
+            for number, body in enumerate(node.op.bodies() if isinstance(node.op, BodyOp) else ()):
+                inner = (*around, (node, number))
+                pairs += _pairs_in(body.order, body.results, inner)
+                stack.append((body.order, inner))
+    return sorted(pairs, key=lambda pair: -pair.row_bytes * pair.length)
+
+
+def _pairs_in(order: Sequence[Node], results: Sequence[Node], around: Around) -> list[LoopPair]:
+    """The pairs of a graph that are in no loop of it."""
     readers: dict[Node, list[Node]] = {}
-    for node in flow.order():
+    for node in order:
         for x in dict.fromkeys(node.inputs):
             readers.setdefault(x, []).append(node)
-    outputs = frozenset(flow.outputs)
+    outputs = frozenset(results)
     found: dict[tuple[Node, Node], list[int]] = {}
-    for node in flow.order():
+    for node in order:
         if not isinstance(node.op, Part) or not isinstance(node.inputs[0].op, ScanLoop):
             continue
         forward, index = node.inputs[0], node.op.index
@@ -100,12 +122,11 @@ def loop_pairs(flow: Flow) -> list[LoopPair]:
             (reader,) = own
             if _goes_back(forward, reader, node):
                 found.setdefault((forward, reader), []).append(index)
-    pairs = [LoopPair(*loops, tuple(sorted(saved))) for loops, saved in found.items()]
-    return sorted(pairs, key=lambda pair: -pair.row_bytes * pair.length)
+    return [LoopPair(*loops, tuple(sorted(saved)), around) for loops, saved in found.items()]
 
 
 def _goes_back(forward: Node, reader: Node, rows: Node) -> bool:
-    """Whether a loop takes rows of another one's in the opposite order, and neither draws."""
+    """Whether a loop takes rows of another one's in the opposite order, and both may run again."""
     if not isinstance(reader.op, ScanLoop):
         return False
     op, back = _loop(forward), reader.op
@@ -114,8 +135,18 @@ def _goes_back(forward: Node, reader: Node, rows: Node) -> bool:
         back.length == op.length > 1
         and back.reverse != op.reverse
         and all(back.carries <= i < back.first_shared for i in places)
-        and not op.body.impure
-        and not back.body.impure
+        and _only_draws(op.body)
+        and _only_draws(back.body)
+        and (not back.body.impure or back.numbering == op.numbering)
+    )
+
+
+def _only_draws(body: Subgraph) -> bool:
+    """Whether a body has no effects but random draws, which are the same when it runs again."""
+    return all(
+        isinstance(n.op, Draw)
+        or (isinstance(n.op, BodyOp) and all(map(_only_draws, n.op.bodies())))
+        for n in body.impure
     )
 
 
@@ -200,6 +231,12 @@ def checkpoint_pass(pair: LoopPair, cut: LoopCut) -> Pass:
     def run(flow: Flow, context: Context) -> Flow:
         made = cut_pair(pair, cut)
         context.recorder.record(CHECKPOINT, pair[:2], tuple(made.values()))
+        for node, number in reversed(pair.around):
+            assert isinstance(node.op, BodyOp)
+            bodies = list(node.op.bodies())
+            body = bodies[number]
+            bodies[number] = Subgraph(body.arguments, rebuild(body.results, made))
+            made = {node: with_bodies(node, bodies)}
         return flow.replace_nodes(made)
 
     return Pass(CHECKPOINT.name, (CHECKPOINT,), run)
@@ -213,7 +250,7 @@ def cut_pair(pair: LoopPair, cut: LoopCut) -> dict[Node, Node]:
     with source_scope(pair.backward.sources):
         back = loops.go_back(cut, starts, kept)
     first = _loop(pair.forward).carries
-    others = [i for i in range(first, len(loops.forward.new_rows) + first) if i not in pair.saved]
+    others = [first + i for i in loops.read]
     made = {part(pair.forward, i): x for i, x in enumerate(forward.carries)}
     made |= {part(pair.forward, i): x for i, x in zip(others, forward.rows, strict=True)}
     results = [*back.carries, *back.rows]
@@ -225,8 +262,8 @@ class _PairOfLoops:
 
     def __init__(self, pair: LoopPair) -> None:
         self.op, self.back = _loop(pair.forward), _loop(pair.backward)
-        self.forward, _ = written_out(self.op, pair.forward.inputs)
-        self.backward, _ = written_out(self.back, pair.backward.inputs)
+        self.forward = written_out(self.op, pair.forward.inputs)
+        self.backward = written_out(self.back, pair.backward.inputs)
         self.first = pair.forward.inputs[: self.op.carries]
         self.rows = pair.forward.inputs[self.op.carries : self.op.first_shared]
         self.last = pair.backward.inputs[: self.back.carries]
@@ -237,14 +274,16 @@ class _PairOfLoops:
         self.others = [x for x in taken if x not in saved]
         count = self.op.carries
         self.saved = [i - count for i in pair.saved]
-        self.read = [i for i in range(len(self.forward.new_rows)) if i not in self.saved]
+        step, _ = self.forward
+        self.read = [i for i in range(len(step.new_rows)) if i not in self.saved]
 
     def go_forward(self, cut: LoopCut) -> tuple[LoopResults, list[Node], list[Node]]:
         """The results that others read, the starts of segments, and what the last steps keep."""
         head, tail = self._extents(cut)
         carries = [step_variable("a carry", (x.shape, x.dtype)) for x in self.first]
         place, rows = place_variable(), _segments_of(self.rows, cut)
-        inner = self._forward(carries, rows, cut.segment, _base(place, cut, head), self.read)
+        base = _base(place, cut, head)
+        inner = self._forward(carries, rows, cut.segment, base, self.read)
         step = LoopStep(
             place,
             tuple(carries),
@@ -253,7 +292,7 @@ class _PairOfLoops:
             (*inner.rows, *carries),
         )
         given = [_fold(_rows_of(x, head), cut) for x in self.rows]
-        outer = self._outer(step, self.first, given, cut, self.op.reverse)
+        outer = self._outer(step, self.first, given, cut, self.op, (inner,))
         count = len(self.read)
         made, starts = [_unfold(x) for x in outer.rows[:count]], outer.rows[count:]
         if not len(tail):
@@ -261,7 +300,7 @@ class _PairOfLoops:
         own = [_rows_of(x, tail) for x in self.rows]
         base = scalar(tail.start, place.dtype, "loop")
         wanted = [*self.read, *self.saved]
-        ended = self._forward(outer.carries, own, len(tail), base, wanted)
+        ended = self._forward(outer.carries, own, len(tail), base, wanted, tail.start)
         whole = [self._join(a, b) for a, b in zip(made, ended.rows[:count], strict=True)]
         return LoopResults(ended.carries, whole), starts, ended.rows[count:]
 
@@ -273,7 +312,7 @@ class _PairOfLoops:
         if len(tail):
             own = [_rows_of(x, tail) for x in self.others]
             base = scalar(tail.start, place.dtype, "loop")
-            last = self._backward(after, kept, own, len(tail), base)
+            last = self._backward(after, kept, own, len(tail), base, tail.start)
             after, ended = last.carries, last.rows
         carries = [step_variable("a carry", (x.shape, x.dtype)) for x in self.last]
         begins = [step_variable("a row", (x.shape, x.dtype)) for x in self.first]
@@ -289,7 +328,7 @@ class _PairOfLoops:
             tuple(inner.rows),
         )
         given = [_fold(_rows_of(x, head), cut) for x in (*self.rows, *self.others)]
-        outer = self._outer(step, after, [*starts, *given], cut, self.back.reverse)
+        outer = self._outer(step, after, [*starts, *given], cut, self.back, (again, inner))
         made = [_unfold(x) for x in outer.rows]
         if len(tail):
             made = [self._join(a, b) for a, b in zip(made, ended, strict=True)]
@@ -314,12 +353,15 @@ class _PairOfLoops:
         length: int,
         base: Node,
         wanted: Sequence[int],
+        first: int | None = None,
     ) -> LoopResults:
-        """Some steps forward, from a place on; rows of the results that are wanted."""
-        step = _step_from(self.forward, base)
+        """Some steps forward, from a place on; rows of the results that are wanted.
+
+        `first` is that place, where it is not in a loop over segments.
+        """
+        step, inside = _step_from(*self.forward, base, first)
         step = step._replace(new_rows=tuple([step.new_rows[i] for i in wanted]))
-        reverse, inside = self.op.reverse, _inside_of(step)
-        return build_loop(step, carries, rows, length, reverse=reverse, inside=inside)
+        return build_loop(step, carries, rows, length, reverse=self.op.reverse, inside=inside)
 
     def _backward(
         self,
@@ -328,24 +370,30 @@ class _PairOfLoops:
         others: Sequence[Node],
         length: int,
         base: Node,
+        first: int | None = None,
     ) -> LoopResults:
         """Some steps back, from what was kept of them."""
-        step, rest = _step_from(self.backward, base), iter(others)
+        (step, inside), rest = _step_from(*self.backward, base, first), iter(others)
         rows = [next(rest) if source is None else kept[source] for source in self.sources]
-        reverse, inside = self.back.reverse, _inside_of(step)
-        return build_loop(step, carries, rows, length, reverse=reverse, inside=inside)
+        return build_loop(step, carries, rows, length, reverse=self.back.reverse, inside=inside)
 
-    @staticmethod
     def _outer(
-        step: LoopStep, first: Sequence[Node], rows: Sequence[Node], cut: LoopCut, reverse: bool
+        self,
+        step: LoopStep,
+        first: Sequence[Node],
+        rows: Sequence[Node],
+        cut: LoopCut,
+        op: ScanLoop,
+        inner: Sequence[LoopResults],
     ) -> LoopResults:
-        """A loop over segments."""
+        """A loop over segments; `inner` are the loops over their steps."""
+        makers = [maker_of(n) for made in inner for n in (*made.carries, *made.rows)]
+        since = min([n.serial for n in (step.place, *step.carries, *step.rows)])
+        head, _ = self._extents(cut)
+        numbering = self.op.numbering.over_segments(head.start, cut.segment)
+        inside = Inside(since, [n for n in makers if n.op.facts().impure], numbering)
         count = cut.again // cut.segment
-        return build_loop(step, first, rows, count, reverse=reverse, inside=_inside_of(step))
-
-
-def _inside_of(step: LoopStep) -> Inside:
-    return Inside(min([n.serial for n in (step.place, *step.carries, *step.rows)]), ())
+        return build_loop(step, first, rows, count, reverse=op.reverse, inside=inside)
 
 
 def _base(place: Node, cut: LoopCut, head: range) -> Node:
@@ -354,16 +402,22 @@ def _base(place: Node, cut: LoopCut, head: range) -> Node:
     return make(_ADD, (first, scalar(head.start, place.dtype, "loop"))) if head.start else first
 
 
-def _step_from(step: LoopStep, base: Node) -> LoopStep:
-    """A step, of which place 0 is another one."""
-    place = step.place
+def _step_from(
+    step: LoopStep, inside: Inside, base: Node, first: int | None
+) -> tuple[LoopStep, Inside]:
+    """A step, of which place 0 is another one, and its draws, which go on from there."""
+    place, impure = step.place, list(inside.impure or ())
+    own = inside.numbering
+    numbering = own._replace(first=0) if first is None else own.part(first)
     results = (*step.new_carries, *step.new_rows)
     order = toposort(results)
-    if place not in order:
-        return step
-    made = substitute(order, {place: make(_ADD, (base, place))})
-    count, new = len(step.new_carries), [made[n] for n in results]
-    return step._replace(new_carries=tuple(new[:count]), new_rows=tuple(new[count:]))
+    if place in order:
+        made = substitute(order, {place: make(_ADD, (base, place))})
+        count, new = len(step.new_carries), [made[n] for n in results]
+        step = step._replace(new_carries=tuple(new[:count]), new_rows=tuple(new[count:]))
+        impure = [made.get(n, n) for n in impure]
+    since = min([n.serial for n in (place, *step.carries, *step.rows)])
+    return step, Inside(since, impure, numbering)
 
 
 def _segments_of(rows: Sequence[Node], cut: LoopCut) -> list[Node]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from tawny.loops.building import LoopResults, LoopStep, build_loop, written_out
-from tawny.node import Constant, Node, Part, part, remake, source_scope, toposort
+from tawny.node import Constant, Node, Part, make_parts, part, remake, source_scope, toposort
 from tawny.op import Op
-from tawny.ops.loops import ScanLoop, Switch
+from tawny.ops.loops import BodyOp, DrawNumbering, ScanLoop, Switch, WhileLoop
+from tawny.ops.subgraph import Subgraph
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
 
 TRIM: Final = RuleInfo(
@@ -26,21 +27,23 @@ def trim_loops(flow: Flow, context: Context) -> Flow:
     replacements: dict[Node, Node] = {}
     for node, wanted in _loops(flow):
         with source_scope(node.sources):
-            made = trim_loop(node, wanted)
+            made = _TRIMMED[type(node.op)](node, wanted)
         if made is not None:
             context.recorder.record(TRIM, (node,), tuple(made.values()))
             replacements |= {part(node, index): new for index, new in made.items()}
     return flow.replace_nodes(replacements)
 
 
-TRIM_LOOPS: Final = Pass("trim_loops", (TRIM,), trim_loops, frozenset({ScanLoop}))
+TRIM_LOOPS: Final = Pass(
+    "trim_loops", (TRIM,), trim_loops, frozenset({ScanLoop, Switch, WhileLoop})
+)
 
 
 def _loops(flow: Flow) -> Iterator[tuple[Node, list[int]]]:
-    """Each loop, and which of its results are read."""
+    """Each loop or branch, and which of its results are read."""
     read: dict[Node, list[int]] = {}
     for node in flow.order():
-        if isinstance(node.op, Part) and isinstance(node.inputs[0].op, ScanLoop):
+        if isinstance(node.op, Part) and isinstance(node.inputs[0].op, BodyOp):
             read.setdefault(node.inputs[0], []).append(node.op.index)
     for node, wanted in read.items():
         yield node, sorted(wanted)
@@ -67,6 +70,54 @@ def trim_loop(node: Node, wanted: Sequence[int]) -> dict[int, Node] | None:
         return None
     results = dict(zip([*carries, *rows], [*made.carries, *made.rows], strict=True))
     return {index: results[index] for index in wanted}
+
+
+def trim_while(node: Node, wanted: Sequence[int]) -> dict[int, Node] | None:
+    """The results wanted of a loop of unknown length that carries no others than it needs."""
+    op = node.op
+    assert isinstance(op, WhileLoop)
+    needed = {0, *[1 + i for i in wanted]}
+    own = {a: 1 + i for i, a in enumerate(op.body.arguments[1 : 1 + op.carries])}
+    while True:
+        found = {own[n] for n in toposort([op.body.results[i] for i in needed]) if n in own}
+        if found <= needed:
+            break
+        needed |= found
+    flag, *carries = sorted(needed)
+    if len(carries) in (0, op.carries):
+        return None
+    results = [op.body.results[i] for i in (flag, *carries)]
+    place, *given = op.body.arguments
+    kept = [i for i in range(len(given)) if i >= op.carries or i + 1 in needed]
+    body = Subgraph((place, *[given[i] for i in kept]), tuple(results))
+    begins, *operands = node.inputs
+    parts = make_parts(WhileLoop(body, len(carries)), (begins, *[operands[i] for i in kept]))
+    made = {i - 1: new for i, new in zip(carries, parts, strict=True)}
+    return {i: made[i] for i in wanted}
+
+
+def trim_switch(node: Node, wanted: Sequence[int]) -> dict[int, Node] | None:
+    """The results wanted of a choice between branches that give no others."""
+    op = node.op
+    assert isinstance(op, Switch)
+    if len(wanted) == len(op.branches[0].results):
+        return None
+    cut = [
+        Subgraph(branch.arguments, tuple([branch.results[i] for i in wanted]))
+        for branch in op.branches
+    ]
+    used = {i for body in cut for i, x in enumerate(body.arguments) if x in frozenset(body.order)}
+    bodies = [Subgraph(tuple([b.arguments[i] for i in sorted(used)]), b.results) for b in cut]
+    index, *operands = node.inputs
+    given = (index, *[operands[i] for i in sorted(used)])
+    return dict(zip(wanted, make_parts(Switch(tuple(bodies)), given), strict=True))
+
+
+_TRIMMED: Final[dict[type[Op], Callable[[Node, Sequence[int]], dict[int, Node] | None]]] = {
+    ScanLoop: trim_loop,
+    Switch: trim_switch,
+    WhileLoop: trim_while,
+}
 
 
 def _is_same(made: LoopResults, node: Node, count: int) -> bool:
@@ -128,10 +179,11 @@ CHOOSE_BRANCHES: Final = Pass("choose_branches", (BRANCH,), choose_branches, fro
 
 def share_loops(flow: Flow, context: Context) -> Flow:
     """One loop in place of another that computes nothing else: a derivative computes both."""
-    alike: dict[tuple[int, bool], list[Node]] = {}
+    alike: dict[tuple[int, bool, DrawNumbering], list[Node]] = {}
     for node in flow.order():
         if isinstance(node.op, ScanLoop):
-            alike.setdefault((node.op.length, node.op.reverse), []).append(node)
+            key = node.op.length, node.op.reverse, node.op.numbering
+            alike.setdefault(key, []).append(node)
     replacements: dict[Node, Node] = {}
     gone: set[Node] = set()
     for loops in alike.values():

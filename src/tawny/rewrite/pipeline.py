@@ -91,6 +91,7 @@ IN_BODIES: Final = (SHARE_LOOPS, TRIM_LOOPS, SIMPLIFY, CHOOSE_BRANCHES, fold_bat
 
 SIMPLIFY_PASSES: Final[tuple[Pass, ...]] = (
     SHARE_LOOPS,
+    TRIM_LOOPS,
     bodies_pass("simplify_bodies", *IN_BODIES),
     TRIM_LOOPS,
     SIMPLIFY,

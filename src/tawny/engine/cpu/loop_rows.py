@@ -27,7 +27,7 @@ from tawny.engine.cpu.kernels.control import (
 )
 from tawny.engine.cpu.loops import ENDLESS, FLAG_OFFSET, NativeLoop
 from tawny.op import nbytes
-from tawny.ops.loops import ScanLoop, WhileLoop
+from tawny.ops.loops import DrawNumbering, ScanLoop, WhileLoop
 from tawny.unique import Unique
 
 P = TypeVar("P")
@@ -75,11 +75,12 @@ def loop_cells(
     graph, own = op.bodies()[0], room + plan.offsets[0]
     true = address_of(_TRUE)
     length, reverse, begins, goes_on = ENDLESS, False, cast("int | P", true), true
+    numbering = DrawNumbering()
     stacked: list[tuple[P, int, int]] = []
     first_home = len(graph.arguments)
     given = operands
     if isinstance(op, ScanLoop):
-        length, reverse = op.length, op.reverse
+        length, reverse, numbering = op.length, op.reverse, op.numbering
         rows = range(op.carries, op.first_shared)
         made = range(op.carries, len(results))
         stacked = [(operands[i], 1 + i, nbytes(graph.types[1 + i])) for i in rows]
@@ -114,7 +115,8 @@ def loop_cells(
     whole = HEADER + len(records) + len(fixed) + len(moving) + len(draws)
     call = body.make_call()
     head = [interpreter_address(), call, body.stop, length, int(reverse), own, begins, goes_on]
-    return [*head, most_at_once, 0, *counts, whole + 1, *records, *fixed, *moving, *draws]
+    head += [most_at_once, 0, *counts, whole + 1, *numbering]
+    return [*head, *records, *fixed, *moving, *draws]
 
 
 def switch_cells(

@@ -12,15 +12,15 @@ from weakref import WeakKeyDictionary
 
 from tawny.engine.body_plan import BodyPlan, carry_results, plan_body
 from tawny.engine.gpu.driver import GPU
-from tawny.engine.gpu.kernels.random import NUMBER_DRAWS, NUMBER_STEP
+from tawny.engine.gpu.kernels.random import NUMBER_DRAWS, NUMBER_SEGMENTS, NUMBER_STEP
 from tawny.engine.gpu.launch import DRAW, VECTOR_BYTES, Launch
 from tawny.engine.gpu.rules import copy_kernel
 from tawny.engine.gpu.table import array_of, kernel_of, new_array
 from tawny.engine.gpu.target import PLAIN, KernelTarget
 from tawny.engine.layout import StridedView, Views
 from tawny.node import Node
-from tawny.op import nbytes
-from tawny.ops.loops import BodyOp, ScanLoop
+from tawny.op import Op, nbytes
+from tawny.ops.loops import BodyOp, DrawNumbering, ScanLoop
 
 OWN_BYTES: Final = GPU.alignment
 """What a loop has for itself: the place of its step, the number that draws are made by, and whether
@@ -92,7 +92,7 @@ def launches_of(node: Node, views: Views, target: KernelTarget = PLAIN) -> Itera
         if reads_place(body):
             yield NUMBER_STEP
         if draws(body):
-            yield NUMBER_DRAWS
+            yield draw_launch(node.op)
         inner = Views()
         for step in body.task.lowered.steps:
             yield from launches_of(step, inner, target)
@@ -102,6 +102,16 @@ def copy_launches_of(seen: StridedView) -> tuple[Launch, ...]:
     """What copies a value to where a new array begins."""
     memory = seen.memory
     return copy_kernel(array_of(seen), new_array(memory.shape, memory.dtype)).launches
+
+
+def numbering_of(op: Op) -> DrawNumbering:
+    """How the steps of a loop that draw are numbered."""
+    return op.numbering if isinstance(op, ScanLoop) else DrawNumbering()
+
+
+def draw_launch(op: Op) -> Launch:
+    """The launch that says by which number a step of a loop draws."""
+    return NUMBER_SEGMENTS if numbering_of(op).segment else NUMBER_DRAWS
 
 
 def reads_place(body: BodyPlan) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tawny.engine.body_plan import carry_results
 from tawny.engine.gpu.array import as_bytes
 from tawny.engine.gpu.driver import DeviceDriver
-from tawny.engine.gpu.kernels.random import NUMBER_DRAWS, NUMBER_STEP
+from tawny.engine.gpu.kernels.random import NUMBER_STEP
 from tawny.engine.gpu.launch import DRAW, STATUS, Launch
 from tawny.engine.gpu.loops import (
     DRAW_OFFSET,
@@ -18,7 +18,9 @@ from tawny.engine.gpu.loops import (
     DeviceLoop,
     copy_launches_of,
     device_loop,
+    draw_launch,
     draws,
+    numbering_of,
     reads_place,
 )
 from tawny.engine.gpu.memory import BufferPlace, DeviceMemory, Location, fetch
@@ -30,7 +32,7 @@ from tawny.engine.protocol import Task
 from tawny.engine.reference import compute
 from tawny.node import Node
 from tawny.op import Op, nbytes
-from tawny.ops.loops import BodyOp, ScanLoop, Switch, WhileLoop, draw_of_place
+from tawny.ops.loops import BodyOp, ScanLoop, Switch, WhileLoop
 
 Command = Callable[[int], None]
 """Does what a step needs, given the number of the run."""
@@ -253,12 +255,12 @@ class _StepByStep(_DeviceBody):
         self.first_home = len(op.body.arguments)
         self.carries = list(enumerate(carry_results(op)))
         self.sizes = [nbytes(op.body.result_types[result]) for _, result in self.carries]
-        outer_draw = own[DRAW]
+        outer_draw, self.numbering = own[DRAW], numbering_of(op)
         self._numbered = [
             (launch, places)
             for launch, places, wanted in (
                 (NUMBER_STEP, [cells[_STEP]], reads_place(plan)),
-                (NUMBER_DRAWS, [outer_draw, cells[DRAW]], draws(plan)),
+                (draw_launch(op), [outer_draw, cells[DRAW]], draws(plan)),
             )
             if wanted
         ]
@@ -269,7 +271,8 @@ class _StepByStep(_DeviceBody):
         """Let the body know the place of the next step, as far as it wants to."""
         for function, (launch, places) in zip(self._functions, self._numbered, strict=True):
             at = [one.place(self._outer.variables) for one in places]
-            self.driver.launch(function, launch.blocks, launch.block, at, (place,))
+            number = place if launch is NUMBER_STEP else self.numbering.offset(place)
+            self.driver.launch(function, launch.blocks, launch.block, at, (number,))
 
     @property
     def steps(self) -> DeviceSteps:
@@ -324,7 +327,7 @@ class _DeviceScan(_StepByStep):
                 self.copy(_row(base, place, count), self._lies(variable, base, place, count), count)
             for variable, base, count in (*taken, *given):
                 self.steps.variables[variable] = self._lies(variable, base, place, count)
-            _ask(commands, draw_of_place(draw, place))
+            _ask(commands, self.numbering.number(draw, place))
             for variable, base, count in given:
                 self.copy(self._lies(variable, base, place, count), _row(base, place, count), count)
             now, then = then, [self._other(c, p, results[c]) for c, p in enumerate(then)]
@@ -387,7 +390,7 @@ class _DeviceWhile(_StepByStep):
         while goes_on:
             self.set_carries(now, then)
             self.number_step(place)
-            _ask(self.steps.commands, draw_of_place(draw, place))
+            _ask(self.steps.commands, self.numbering.number(draw, place))
             now, then, place = then, now, place + 1
             goes_on = self.driver.read(*flag, 1).any()
         for c, _ in self.carries:

@@ -61,10 +61,10 @@ def loop(op: ScanLoop, draw: int, *operands: Value) -> tuple[Value, ...]:
     carries: list[Value] = list(operands[: op.carries])
     rows, shared = operands[op.carries : op.first_shared], operands[op.first_shared :]
     stacked = [np.empty(shape, dtype) for shape, dtype in op.result_types()[op.carries :]]
-    places = range(op.length)
+    places, numbering = range(op.length), op.numbering
     for place in reversed(places) if op.reverse else places:
         given = [np.array(place), *carries, *[row[place] for row in rows], *shared]
-        made = run(list(map(np.asarray, given)), draw_of_place(draw, place))
+        made = run(list(map(np.asarray, given)), numbering.number(draw, place))
         carries = made[: op.carries]
         for target, value in zip(stacked, made[op.carries :], strict=True):
             target[place] = value

@@ -12,20 +12,21 @@ from tawny.engine.cpu.interpreter import COUNT, ENTRIES, ENTRY, STATUS, TABLE
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.llvm.ir.builder import I8, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
-from tawny.engine.llvm.scalar.philox import scramble
+from tawny.engine.llvm.scalar.philox import scramble, unscramble
 
 RUN, CALL, STOP, LENGTH, REVERSE, PLACE, BEGINS, GOES_ON, MOST_AT_ONCE, AT = range(10)
 CARRIES, STREAMS, SHARED, FIXED, MOVING, DRAWS, LAST = range(10, 17)
+FIRST_DRAW, DRAW_SEGMENT = range(17, 19)
 """Cells of a loop's row.
 
 The interpreter and the call of the body; where is told to stop; how many steps at most, whether
 from the last to the first, and the memory of a step's place; where it is said whether there is a
 first step, and after each whether there is another; how many steps one call makes at most, and how
 many earlier calls have made of those that are not over; how many records of each kind follow, and
-which cell is the last.
+which cell is the last; how steps that draw are numbered.
 """
 
-HEADER: Final = 17
+HEADER: Final = 19
 """The first cell of the first record."""
 
 PAUSED: Final = 2
@@ -161,7 +162,10 @@ class _LoopWriter(_BodyWriter):
             f.store(at, f.element(record, ROW, I64))
         self._link(self.moving, self.counts[MOVING])
         with f.when(self.counts[DRAWS].differs(0)):
-            number = scramble(scramble(f.load(I64, self.draw)) + place + 1)
+            run = scramble(f.load(I64, self.draw)) + f.cell(row, FIRST_DRAW)
+            segment = f.cell(row, DRAW_SEGMENT)
+            own, parts = scramble(run + place + 1), unscramble(run + place * segment)
+            number = f.select(segment.equals(0), own, parts)
             self._number_draws(self.draws, self.counts[DRAWS], number)
         self._run(self.call)
 

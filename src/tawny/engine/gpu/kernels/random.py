@@ -17,7 +17,7 @@ from tawny.engine.gpu.launch import (
 )
 from tawny.engine.llvm.ir.builder import F32, F64, I64, Module, Value
 from tawny.engine.llvm.scalar.numbers import storage_type
-from tawny.engine.llvm.scalar.philox import draw_words, normal, scramble, uniform
+from tawny.engine.llvm.scalar.philox import draw_words, normal, scramble, uniform, unscramble
 from tawny.shape import size
 
 
@@ -82,15 +82,27 @@ def _write_number_draws(module: Module, name: str, structure: object) -> None:
     with grid_kernel(module, name, 2, 1) as grid:
         f, (run, own) = grid.f, grid.places
         with f.when(grid.number.equals(0)):
-            f.store(scramble(scramble(f.load(I64, run)) + grid.numbers[0] + 1), own)
+            f.store(scramble(scramble(f.load(I64, run)) + grid.numbers[0]), own)
+
+
+def _write_number_segments(module: Module, name: str, structure: object) -> None:
+    """Write the kernel that says by which number a loop over some steps draws."""
+    del structure
+    with grid_kernel(module, name, 2, 1) as grid:
+        f, (run, own) = grid.f, grid.places
+        with f.when(grid.number.equals(0)):
+            f.store(unscramble(scramble(f.load(I64, run)) + grid.numbers[0]), own)
 
 
 NUMBER_STEP: Final = Launch(KernelCode(_write_number_step, None), (0,), (0,), 1, 1)
 """The launch before a step of a loop: its place is written; the number is the place."""
 
 NUMBER_DRAWS: Final = Launch(KernelCode(_write_number_draws, None), (DRAW, 0), (0,), 1, 1)
-"""The launch before a step of a loop with random draws, given its place, as
-`tawny.ops.loops.draw_of_place` says."""
+"""The launch before a step of a loop with random draws, given what is added to the number of the
+run, as `tawny.ops.loops.DrawNumbering` says."""
+
+NUMBER_SEGMENTS: Final = Launch(KernelCode(_write_number_segments, None), (DRAW, 0), (0,), 1, 1)
+"""The same where the step is a loop over some of the steps of a longer one."""
 
 NEXT_RUN: Final = Launch(KernelCode(_write_next_run, None), (DRAW,), (), 1, 1)
 """The launch that ends a run with random draws: the next one has the next number."""

@@ -11,7 +11,7 @@ from typing import Final
 from tawny.dtype import DType
 from tawny.engine.llvm.ir.builder import BF16, F16, F32, F64, I32, I64, Function, Type, Value
 from tawny.engine.llvm.vectormath import cos, log1p
-from tawny.ops.loops import LAST_SHIFT, SCRAMBLE
+from tawny.ops.loops import LAST_SHIFT, SCRAMBLE, UNSCRAMBLE
 
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 WEYL: Final = (0x9E3779B9, 0xBB67AE85)
@@ -90,6 +90,18 @@ def scramble(word: Value) -> Value:
     for shift, factor in SCRAMBLE:
         word = (word ^ word.shifted_down(shift)) * _as_signed(factor)
     return word ^ word.shifted_down(LAST_SHIFT)
+
+
+def unscramble(word: Value) -> Value:
+    """The word that `scramble` makes another one of."""
+    for shift, factor in UNSCRAMBLE:
+        word = _shifted_back(word, shift) * _as_signed(factor)
+    return _shifted_back(word, SCRAMBLE[0][0])
+
+
+def _shifted_back(word: Value, shift: int) -> Value:
+    """The word to which itself, shifted, was added bit by bit."""
+    return word ^ word.shifted_down(shift) ^ word.shifted_down(2 * shift)
 
 
 def _as_signed(word: int) -> int:
