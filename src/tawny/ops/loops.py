@@ -76,8 +76,8 @@ UNSCRAMBLE: Final = tuple(
 """What a word is shifted by, once and twice, and then multiplied with, to undo that."""
 
 
-class DrawNumbering(NamedTuple):
-    """How the steps of a loop that draw are numbered: those of a part of a longer loop go on."""
+    """The numbers of steps that draw: in a part of a loop they are those of the whole."""
+    """How steps that draw are numbered, so that those of a part of a loop draw as in the whole."""
 
     first: int = 0
     """What the number of the first step is counted from."""
@@ -95,11 +95,11 @@ class DrawNumbering(NamedTuple):
         return draw_of_place(draw, self.offset(place) - 1)
 
     def part(self, first: int) -> DrawNumbering:
-        """That of a loop over the steps from a place on."""
+        """The numbering of a loop over the steps from a place on."""
         return self._replace(first=self.first + first * (self.segment or 1))
 
     def over_segments(self, first: int, count: int) -> DrawNumbering:
-        """That of a loop over segments of as many steps, from a place on."""
+        """The numbering of a loop over segments of as many steps, from a place on."""
         return DrawNumbering(self.part(first).first, count * (self.segment or 1))
 
 

@@ -102,7 +102,7 @@ NUMBER_DRAWS: Final = Launch(KernelCode(_write_number_draws, None), (DRAW, 0), (
 run, as `tawny.ops.loops.DrawNumbering` says."""
 
 NUMBER_SEGMENTS: Final = Launch(KernelCode(_write_number_segments, None), (DRAW, 0), (0,), 1, 1)
-"""The same where the step is a loop over some of the steps of a longer one."""
+"""The launch before a step that is a loop over some of the steps of a longer one, which draw."""
 
 NEXT_RUN: Final = Launch(KernelCode(_write_next_run, None), (DRAW,), (), 1, 1)
 """The launch that ends a run with random draws: the next one has the next number."""
