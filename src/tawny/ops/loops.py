@@ -76,8 +76,8 @@ UNSCRAMBLE: Final = tuple(
 """What a word is shifted by, once and twice, and then multiplied with, to undo that."""
 
 
+class DrawNumbering(NamedTuple):
     """The numbers of steps that draw: in a part of a loop they are those of the whole."""
-    """How steps that draw are numbered, so that those of a part of a loop draw as in the whole."""
 
     first: int = 0
     """What the number of the first step is counted from."""
