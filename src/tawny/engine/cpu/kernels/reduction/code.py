@@ -40,6 +40,8 @@ class ReductionLayout(NamedTuple):
     """Whether the elements of a row are walked in their order."""
     recalls: bool
     """Whether walks over a row write down what later ones would compute again."""
+    tile: int
+    """Units that are walked side by side, a few elements of each at a time; 0 for one by one."""
 
 
 Numbers = dict[int, Number]

@@ -47,6 +47,19 @@ FEW_SWEPT_ROWS: Final = 6
 SHARED_ELEMENTS: Final = 1 << 14
 """Elements from which threads share the work; see `workshare`."""
 
+TILED_BYTES: Final = 1 << 20
+"""Bytes of the elements of an array from which rows side by side are walked in tiles: more than
+stays in the caches, where an element's neighbours in a row are far from it."""
+
+LEAST_FOLDED: Final = 16
+"""Elements along the outermost folded axis from which rows are walked in tiles."""
+
+TILE_BYTES: Final = 1 << 13
+"""Bytes side by side that a tile has of an array: two pages, since processors look ahead in each."""
+
+TILE_TOTALS: Final = 1 << 15
+"""Bytes of a tile's partial results at most: they stay in the first cache."""
+
 HEAVY: Final = 6
 """With more steps for each element, fewer vectors are walked at once."""
 
@@ -154,6 +167,7 @@ def _plan_reduction(
         parts=pieces > 1,
         ordered=columns or walk.lane == max(found.folded, default=walk.lane),
         recalls=short and not (columns or inner.sizes or pieces > 1),
+        tile=_tile(found, walk, items, lanes * unroll),
     )
     parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
     for number, step in enumerate(walk.steps):
@@ -163,6 +177,19 @@ def _plan_reduction(
     kept = rows * (pieces + (found.sweeps > 1))
     scratch = kept * folds * slot if pieces > 1 else 0
     return ReductionPlan(layout, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+
+
+def _tile(found: StagedBody, walk: _ReductionWalk, items: Sequence[int], width: int) -> int:
+    """How many units of rows side by side, `width` of them each, are walked together."""
+    if not walk.columns or not walk.inner.sizes or walk.inner.sizes[0] < LEAST_FOLDED:
+        return 0
+    itemsize = max([n for n, step in zip(items, walk.steps, strict=True) if step], default=0)
+    if math.prod(walk.inner.sizes) * walk.length * itemsize < TILED_BYTES:
+        return 0
+    folds = sum([isinstance(i, ReductionFold) for i in found.items])
+    most = TILE_TOTALS // (folds * SLOT * width)
+    tile = min(TILE_BYTES // (itemsize * width), most)
+    return tile if tile > 1 else 0
 
 
 def _moves(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.cpu.kernels.reduction.code import (
@@ -11,14 +12,29 @@ from tawny.engine.cpu.kernels.reduction.code import (
     RowValues,
 )
 from tawny.engine.cpu.kernels.reduction.recall import items_for, wanted_in, written_down
-from tawny.engine.cpu.kernels.reduction.sweep import RowSweep, SweepPlan
+from tawny.engine.cpu.kernels.reduction.sweep import Range, RowSweep, SweepPlan
 from tawny.engine.cpu.kernels.workshare import worker_share
-from tawny.engine.llvm.ir.builder import I64, Function, Module, Value
+from tawny.engine.llvm.ir.builder import PTR, Function, Module, Value
 from tawny.engine.llvm.ir.places import coordinates
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold, load_slot, spread, store_slot
 from tawny.engine.llvm.scalar.numbers import Number, flatten, load_scalar, store_scalar, unflatten
 from tawny.engine.llvm.scalar.reduction_bodies import Computation, ReductionCode
+
+CHUNK: Final = 16
+"""Elements of a row that are folded before those of the next row of a tile.
+
+Each may be on a page of its own: with 64 the pages of a sum of 3,000 by 1,000 float64 outnumbered
+what a processor remembers, and it took three times as long."""
+
+
+class TileSlots(NamedTuple):
+    """Where results of the rows of a tile wait, by the numbers of units."""
+
+    partial: Callable[[Value], Value]
+    """The slot of a row that is under way."""
+    whole: Callable[[Value], Value]
+    """The slot of what earlier sweeps over a row gave."""
 
 
 def stages(code: ReductionCode, layout: ReductionLayout) -> list[tuple[str, bool]]:
@@ -45,7 +61,7 @@ def reduction_library(module: Module, code: ReductionCode, layout: ReductionLayo
         with module.function(name, arguments) as f:
             writing = _ReductionWriter(f, code, layout)
             if not layout.parts:
-                writing.rows()
+                writing.tiles() if layout.tile else writing.rows()
             elif shared:
                 writing.parts(int(name.removeprefix("reduce")))
             else:
@@ -62,6 +78,8 @@ class _ReductionWriter:
         """Numbers of the folds among all of them."""
         self.spill = None if layout.parts or layout.recalls else self._find_spill()
         self.written = written_down(code) if layout.recalls else ((),) * code.sweeps
+        self.slots = self.arrays.scratch if layout.parts else f.constant(PTR, 0)
+        """Where partial results wait."""
         self.places: dict[int, Value] = {}
         """Where the elements of a row lie that are written down."""
 
@@ -77,7 +95,7 @@ class _ReductionWriter:
             self._read_row(row)
             for sweep in range(self.code.sweeps):
                 self._apply_row(row, sweep)
-                self._finish_folds(row, self._sweep_row(row, sweep, f.constant(I64, 0)))
+                self._finish_folds(row, self._sweep_row(row, sweep))
             self._apply_row(row, self.code.sweeps)
             self._store_row(row)
 
@@ -90,21 +108,34 @@ class _ReductionWriter:
 
     def parts(self, sweep: int) -> None:
         """One sweep over all parts of a worker."""
-        f, pieces = self.f, self.arrays.pieces
-        begin, end = worker_share(self.arrays.units * pieces, *f.arguments[1:])
-        with f.loop(begin, end) as loop:
-            unit, piece = loop.index.unsigned_over(pieces), loop.index.unsigned_rest(pieces)
-            row = self._restore_row(unit, sweep)
-            totals = self._sweep_row(row, sweep, piece)
-            for i, fold in self.code.folds_in(sweep):
-                for k, total in enumerate(totals[i]):
-                    fold.store_partial(f, total, self._slot(loop.index, i, k))
+        f, arrays = self.f, self.arrays
+        begin, end = worker_share(arrays.units * arrays.pieces, *f.arguments[1:])
+        if not self.layout.tile:
+            with f.loop(begin, end) as loop:
+                unit = loop.index.unsigned_over(arrays.pieces)
+                row = self._restore_row(unit, sweep, self._whole(unit))
+                part = self._part(loop.index.unsigned_rest(arrays.pieces))
+                self._store_partials(sweep, self._sweep_row(row, sweep, part), loop.index)
+            return
+        with f.when(begin < end), f.repeat(begin) as tiles:  # parts of neighbours are neighbours
+            (number,) = tiles.carried
+            piece, unit = number.unsigned_over(arrays.units), number.unsigned_rest(arrays.units)
+            count = f.minimum(f.minimum(arrays.units - unit, end - number), self.layout.tile)
+            slots = TileSlots(lambda unit: unit * arrays.pieces + piece, self._whole)
+            self._sweep_tile((unit, unit + count), sweep, self._part(piece), slots)
+            tiles.again(number + count < end, number + count)
+
+    def _part(self, piece: Value) -> Range:
+        """What a part has of the first folded axis."""
+        arrays, first = self.arrays, piece * self.arrays.cut
+        axis = arrays.inner[0] if arrays.inner else arrays.length
+        return first, self.f.minimum(first + arrays.cut, axis)
 
     def finish(self, sweep: int) -> None:
         """Combine the parts of each row after a sweep."""
         f, folds = self.f, self.code.folds_in(sweep)
         with f.loop(0, self.arrays.units) as loop:
-            row = self._restore_row(loop.index, sweep)
+            row = self._restore_row(loop.index, sweep, self._whole(loop.index))
             width, first = len(row.counts), loop.index * self.arrays.pieces
             found = self._load_partials(folds, first)
             with f.loop(first + 1, first + self.arrays.pieces, carried=flatten(found)) as piece:
@@ -116,15 +147,58 @@ class _ReductionWriter:
                 )
                 piece.carry(*flatten([fold.combine(f, a, b) for fold, a, b in both]))
             totals = unflatten(piece.carried, found)
-            self._finish_folds(
-                row,
-                {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)},
-            )
+            self._finish_folds(row, self._by_fold(folds, totals))
             if sweep == self.code.sweeps - 1:
                 self._apply_row(row, self.code.sweeps)
                 self._store_row(row)
             else:
-                self._store_totals(row, folds, loop.index)
+                self._store_totals(row, folds, self._whole(loop.index))
+
+    def tiles(self) -> None:
+        """All rows of a worker, tile by tile, and of each tile some elements of all its rows.
+
+        Each row's elements are folded in the order they have when rows are walked one by one.
+        """
+        f, tile = self.f, self.layout.tile
+        begin, end = worker_share(self.arrays.units, *f.arguments[1:])
+        bytes_each = len(self.order) * self._width * SLOT * max(self._lanes, 1)
+        self.slots = f.stack_buffer(2 * tile * bytes_each)
+        with f.loop(begin, end, tile) as tiles:
+            first = tiles.index
+            units = first, f.minimum(first + tile, end)
+            slots = TileSlots(lambda unit: unit - first, lambda unit: unit - first + tile)
+            for sweep in range(self.code.sweeps):
+                self._sweep_tile(units, sweep, (0, self.arrays.inner[0]), slots)
+                self._finish_tile(units, sweep, slots)
+            with f.loop(*units) as loop:
+                row = self._restore_row(loop.index, self.code.sweeps, slots.whole(loop.index))
+                self._store_row(row)
+
+    def _sweep_tile(
+        self, units: tuple[Value, Value], sweep: int, part: Range, slots: TileSlots
+    ) -> None:
+        """One sweep over a part of some rows, a few elements of each at a time."""
+        f, folds = self.f, self.code.folds_in(sweep)
+        with f.loop(*units) as loop:
+            empty = {i: [fold.start(f, self._lanes)] * self._width for i, fold in folds}
+            self._store_partials(sweep, empty, slots.partial(loop.index))
+        with f.loop(*part, CHUNK) as chunk, f.loop(*units) as loop:
+            few, slot = (
+                (chunk.index, f.minimum(chunk.index + CHUNK, part[1])),
+                slots.partial(loop.index),
+            )
+            row = self._restore_row(loop.index, sweep, slots.whole(loop.index))
+            start = self._load_partials(folds, slot)
+            self._store_partials(sweep, self._sweep_row(row, sweep, few, start), slot)
+
+    def _finish_tile(self, units: tuple[Value, Value], sweep: int, slots: TileSlots) -> None:
+        """Finish the folds of some rows after a sweep."""
+        folds = self.code.folds_in(sweep)
+        with self.f.loop(*units) as loop:
+            row = self._restore_row(loop.index, sweep, slots.whole(loop.index))
+            found = self._load_partials(folds, slots.partial(loop.index))
+            self._finish_folds(row, self._by_fold(folds, found))
+            self._store_totals(row, folds, slots.whole(loop.index))
 
     def _row(self, unit: Value) -> RowValues:
         """The row, or rows side by side, with a number."""
@@ -193,8 +267,17 @@ class _ReductionWriter:
 
     # ------------------------------------------------------------------- sweeps
 
-    def _sweep_row(self, row: RowValues, sweep: int, piece: Value) -> dict[int, list[Number]]:
-        """Walk over the elements: fold what is folded now, and write results at last."""
+    def _sweep_row(
+        self,
+        row: RowValues,
+        sweep: int,
+        part: Range | None = None,
+        start: Sequence[Number] | None = None,
+    ) -> dict[int, list[Number]]:
+        """Walk over the elements: fold what is folded now, and write results at last.
+
+        All of them, or a part of the first folded axis; `start` is what came before.
+        """
         code = self.code
         folds = code.folds_in(sweep)
         last = sweep == code.sweeps - 1
@@ -216,13 +299,19 @@ class _ReductionWriter:
             {i: spread(self.f, n, lanes) for i, n in numbers.items() if i in needed}
             for numbers in row.numbers
         ]
-        scalar = lanes if self.layout.columns else 0
-        start = [fold.start(self.f, scalar) for _, fold in folds for _ in range(width)]
+        if start is None:
+            start = [fold.start(self.f, self._lanes) for _, fold in folds for _ in range(width)]
         chosen = [fold for _, fold in folds]
         plan = SweepPlan(chosen, stored, recalled, kept, known, needed, around)
         sweeping = RowSweep(self.arrays, self.code, plan, row)
-        totals = sweeping.run(start, piece)
-        return {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)}
+        return self._by_fold(folds, sweeping.run(start, part))
+
+    def _by_fold(
+        self, folds: Sequence[tuple[int, ReductionFold]], totals: Sequence[Number]
+    ) -> dict[int, list[Number]]:
+        """For each fold the totals of all vectors of rows."""
+        width = self._width
+        return {i: [*totals[n * width : (n + 1) * width]] for n, (i, _) in enumerate(folds)}
 
     def _find_spill(self) -> tuple[int, int] | None:
         """What the last sweep need not compute again, and the result that holds it until then.
@@ -269,7 +358,19 @@ class _ReductionWriter:
     def _slot(self, unit: Value, fold: int, k: int) -> Value:
         """Where a result of a fold waits; behind all parts those of whole rows."""
         index = unit * (len(self.order) * self._width) + (self.order[fold] * self._width + k)
-        return self.f.offset(self.arrays.scratch, index * (SLOT * max(self._lanes, 1)))
+        return self.f.offset(self.slots, index * (SLOT * max(self._lanes, 1)))
+
+    def _whole(self, unit: Value) -> Value:
+        """The number among all parts under which the results of a whole row lie."""
+        return self.arrays.units * self.arrays.pieces + unit
+
+    def _store_partials(
+        self, sweep: int, totals: Mapping[int, Sequence[Number]], unit: Value
+    ) -> None:
+        """Write partial results of a part, or of a row that is under way."""
+        for i, fold in self.code.folds_in(sweep):
+            for k, total in enumerate(totals[i]):
+                fold.store_partial(self.f, total, self._slot(unit, i, k))
 
     def _load_partials(
         self, folds: Sequence[tuple[int, ReductionFold]], unit: Value
@@ -282,19 +383,17 @@ class _ReductionWriter:
         ]
 
     def _store_totals(
-        self, row: RowValues, folds: Sequence[tuple[int, ReductionFold]], unit: Value
+        self, row: RowValues, folds: Sequence[tuple[int, ReductionFold]], whole: Value
     ) -> None:
         """Write the results of folds of a whole row, for the sweeps to come."""
-        whole = self.arrays.units * self.arrays.pieces + unit
         for i, _ in folds:
             for k, numbers in enumerate(row.numbers):
                 store_slot(self.f, self.code.dtypes[i], numbers[i], self._slot(whole, i, k))
 
-    def _restore_row(self, unit: Value, sweep: int) -> RowValues:
-        """A row as the sweeps before left it."""
+    def _restore_row(self, unit: Value, sweep: int, whole: Value) -> RowValues:
+        """A row as the sweeps before left it; their results lie under the number `whole`."""
         row = self._row(unit)
         self._read_row(row)
-        whole = self.arrays.units * self.arrays.pieces + unit
         for earlier in range(sweep):
             self._apply_row(row, earlier)
             for i, _ in self.code.folds_in(earlier):

@@ -24,6 +24,10 @@ BLOCK: Final = 1 << 12
 and of elements for each lane, not with that of all elements."""
 
 
+Range = tuple[Value | int, Value]
+"""Places along an axis: the first, and the one behind the last."""
+
+
 class SweepPlan(NamedTuple):
     """One of the walks over a row: which folds it makes, and what it writes."""
 
@@ -52,19 +56,19 @@ class RowSweep:
         self.plan, self.row = plan, row
         self.folds, self.around = plan.folds, plan.around
 
-    def run(self, start: Sequence[Number], piece: Value) -> list[Number]:
-        """Fold all elements; gives the totals, for each fold those of each vector of rows."""
+    def run(self, start: Sequence[Number], part: Range | None = None) -> list[Number]:
+        """Fold elements; gives the totals, for each fold those of each vector of rows.
+
+        All of them, or a part of the first folded axis.
+        """
         f, arrays = self.f, self.arrays
-        ranges: list[tuple[Value | int, Value]] = [(0, n) for n in arrays.inner]
-        lane: tuple[Value | int, Value] = (0, arrays.length)
-        if self.layout.parts:
-            begin = piece * arrays.cut
-            along = arrays.inner[0] if ranges else arrays.length
-            cut = (begin, f.minimum(begin + arrays.cut, along))
+        ranges: list[Range] = [(0, n) for n in arrays.inner]
+        lane: Range = (0, arrays.length)
+        if part is not None:
             if ranges:
-                ranges[0] = cut
+                ranges[0] = part
             else:
-                lane = cut
+                lane = part
 
         def body(places: list[Value], carried: list[Value]) -> Sequence[Value]:
             bases = arrays.offset_bases(self.row.bases, places, arrays.inner_steps)
@@ -74,9 +78,7 @@ class RowSweep:
 
         return unflatten(nest(f, ranges, flatten(start), body), start)
 
-    def _columns(
-        self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
-    ) -> list[Number]:
+    def _columns(self, bases: Sequence[Value], totals: list[Number], lane: Range) -> list[Number]:
         """One element of each of the rows side by side."""
         del lane
         out = list(totals)
@@ -88,9 +90,7 @@ class RowSweep:
                 out[place] = self._absorb(fold, out[place], fold.element(numbers))
         return out
 
-    def _elements(
-        self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
-    ) -> list[Number]:
+    def _elements(self, bases: Sequence[Value], totals: list[Number], lane: Range) -> list[Number]:
         """A run of elements, block by block."""
         f, step = self.f, self.layout.lanes * self.layout.unroll
         begin, end = lane
