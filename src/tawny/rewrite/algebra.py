@@ -135,6 +135,22 @@ def _same_dtype(m: Match) -> bool:
     return all(m[n].dtype == m.node.dtype for n in ("x", "y"))
 
 
+MOST_FACTORS: Final = 6
+"""The greatest power that is made of products: three of them, which round to 2.5 units in the last
+place at worst."""
+
+
+def _is_few(m: Match) -> bool:
+    """The power is a small integer, of which products take less than the power."""
+    n = m.fill("k")
+    return bool(2 < n <= MOST_FACTORS) and int(n) == n
+
+
+def _rounds_alone(m: Match) -> bool:
+    """A real result of 32 or 64 bits: functions of 16 bits round once."""
+    return kind_of(m.node.dtype) == "f" and m.node.dtype.itemsize >= 4
+
+
 def _power_of_two(m: Match) -> bool:
     """The quotient by the constant is the product by its reciprocal, to the bit."""
     if kind_of(m.node.dtype) != "f" or m["k"].dtype != m.node.dtype:
@@ -181,6 +197,26 @@ def _apply_to_cast(name: str) -> Build:
         return broadcast_to(make(ELEMENTWISE[name], (_cast_to_result(m),)), m.node.shape)
 
     return build
+
+
+def _products(m: Match) -> Node:
+    """A small power of `x`, by squaring."""
+    base, n = _cast_to_result(m), int(m.fill("k"))
+
+    def squared(a: Node) -> Node:
+        return make(ELEMENTWISE["square"], (a,))
+
+    def times_base(a: Node) -> Node:
+        return make(ELEMENTWISE["multiply"], (a, base))
+
+    found = squared(base)
+    if n == 6:
+        found = times_base(found)
+    if n > 3:
+        found = squared(found)
+    if n in (3, 5):
+        found = times_base(found)
+    return broadcast_to(found, m.node.shape)
 
 
 def _choose(m: Match) -> Node | None:
@@ -305,6 +341,22 @@ POWERS: Final[tuple[RewriteRule, ...]] = (
         _integer,
     ),
     rule("power_two_float", CONTRACTING, power(x, two), square(x), "x ** 2 = square(x)"),
+    rule(
+        "power_few",
+        EXACT,
+        power(x, k),
+        _products,
+        "x ** n = products of x, n from 3 to 6",
+        lambda m: _integer(m) and _is_few(m),
+    ),
+    rule(
+        "power_few_float",
+        CONTRACTING,
+        power(x, k),
+        _products,
+        "x ** n = products of x, n from 3 to 6",
+        lambda m: _rounds_alone(m) and _is_few(m),
+    ),
     rule(
         "power_half_positive",
         CONTRACTING,

@@ -55,7 +55,7 @@ LEAST_FOLDED: Final = 16
 """Elements along the outermost folded axis from which rows are walked in tiles."""
 
 TILE_BYTES: Final = 1 << 13
-"""Bytes side by side that a tile has of an array: two pages, since processors look ahead in each."""
+"""Bytes side by side that a tile has of an array: two pages; processors look ahead in each."""
 
 TILE_TOTALS: Final = 1 << 15
 """Bytes of a tile's partial results at most: they stay in the first cache."""
