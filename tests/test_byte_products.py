@@ -59,6 +59,38 @@ def test_convolutions(
     np.testing.assert_array_equal(program(x=image)["y"], want)
 
 
+def test_images_and_kernels_that_are_turned_when_they_are_wide(engine: str) -> None:
+    """Files have channels first: casts lie beneath the moves of axes."""
+    image, kernel = bytes_of((2, 12, 9, 9), "uint8"), bytes_of((24, 12, 3, 3), "int8")
+    x = tw.var("x", image.shape, "uint8")
+    wide = tnp.transpose(x.astype("int32"), (0, 2, 3, 1))
+    for given in (tnp.asarray(kernel), tw.var("k", kernel.shape, "int8")):
+        factor = tnp.transpose(given.astype("int32"), (2, 3, 1, 0))
+        graph = tw.Graph([x] if given.node.known else [x, given], tnp.conv2d(wide, factor))
+        program = graph.compile(engine=engine)
+        got = program(image) if given.node.known else program(image, kernel)
+        turned = image.transpose(0, 2, 3, 1), kernel.transpose(2, 3, 1, 0)
+        want = tw.evaluate(tnp.conv2d(*[tnp.asarray(a.astype("float64")) for a in turned]))
+        np.testing.assert_array_equal(got, want)
+        if engine == "cpu" and host().multiplies_bytes:
+            assert "convolution_bytes" in [s.array.node.name for s in program.plan.steps]
+
+
+WOVEN = [((6, 4, 64), "int8"), ((3, 7, 2, 33), "uint8"), ((5, 2, 40), "float16"), ((4, 17), "int8")]
+WOVEN += [((2, 3, 4, 50), "bool"), ((4, 5), "int8"), ((3, 4, 40), "int16"), ((2, 8, 40), "int8")]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), WOVEN)
+def test_rows_are_woven(shape: tuple[int, ...], dtype: str) -> None:
+    """A few rows of short numbers, the first of each side by side."""
+    values = rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
+    x = tw.var("x", shape, dtype)
+    for node, given in ((x, values), (x[..., ::2], values[..., ::2])):
+        graph = tw.Graph([x], tnp.reshape(tnp.swapaxes(node, -1, -2), (-1,)))
+        want = np.swapaxes(given, -1, -2).ravel()
+        np.testing.assert_array_equal(graph.compile()(values), want)
+
+
 def test_products_of_bytes_are_ops_of_their_own() -> None:
     x = tw.var("x", (64, 64), "uint8")
     weights = tnp.asarray(bytes_of((64, 64), "int8"))

@@ -8,6 +8,7 @@ are taken four at a time: zeros fill it up.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from tawny.ops.creation import Cast
 from tawny.ops.indexing import Pad
 from tawny.ops.linalg import Matmul
 from tawny.ops.loops import ScanLoop
-from tawny.ops.movement import Copy, reshape_node, transpose_node
+from tawny.ops.movement import Copy, Transpose, reshape_node, transpose_node
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild, sources_of
 
 BYTE_PRODUCT: Final = RuleInfo(
@@ -94,20 +95,34 @@ def _as_bytes(node: Node) -> Node | None:
         return None
     if isinstance(op, Convolution) and op.groups != 1:
         return None
-    left, right = _bytes_of(node.inputs[0], UINT8), _bytes_of(node.inputs[1], INT8)
-    if left is None or right is None or len(left.shape) < 2 or len(right.shape) < 2:
+    if any(len(n.shape) < 2 for n in node.inputs):
         return None
-    if left.shape[-1] * (right.shape[-1] or 1) * left.shape[-2] < LEAST_OPERATIONS:
+    if prod(node.inputs[0].shape[-2:]) * (node.inputs[1].shape[-1] or 1) < LEAST_OPERATIONS:
+        return None
+    left, right = _bytes_of(node.inputs[0], UINT8), _bytes_of(node.inputs[1], INT8)
+    if left is None or right is None:
         return None
     made: Op = MatmulBytes()
     if isinstance(op, Convolution):
         made = ConvolutionBytes(op.strides, op.padding, op.dilation, op.groups)
     with source_scope(sources_of((node,))):
-        return make(made, (fill_up(left, -1), side_by_side(right)))
+        return make(made, (_along_rows(fill_up(left, -1)), side_by_side(right)))
+
+
+def _along_rows(node: Node) -> Node:
+    """A left factor whose rows are not columns of something else."""
+    op = node.op
+    turned = isinstance(op, Transpose) and op.axes[-1] != len(op.axes) - 1
+    return make(Copy(), (node,)) if turned and not node.known else node
 
 
 def _bytes_of(node: Node, dtype: DType) -> Node | None:
     """What was widened to give a node, or a constant whose numbers fit."""
+    if isinstance(node.op, Transpose) and node.value is None:
+        found = _bytes_of(node.inputs[0], dtype)
+        if found is None or found.value is None:
+            return None if found is None else transpose_node(found, node.op.axes)
+        return constant(np.ascontiguousarray(np.transpose(found.value, node.op.axes)))
     if isinstance(node.op, Cast) and node.inputs[0].dtype == dtype:
         return node.inputs[0]
     value: Value | None = node.value

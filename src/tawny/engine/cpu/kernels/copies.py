@@ -44,7 +44,7 @@ LEAST_RANK: Final = 2
 def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> CompiledKernel:
     """The kernel that copies blocks to one result."""
     total = sum(size(b.sizes) for b in blocks) * max(itemsize, LEAST_BYTES)
-    cut = [piece for b in blocks if size(b.sizes) for piece in _cut(_merge_axes(b), itemsize)]
+    cut = [piece for b in blocks if size(b.sizes) for piece in _cut(merge_axes(b), itemsize)]
     rank = max([LEAST_RANK, *[len(b.sizes) for b in cut]])
     parameters = [len(cut)]
     for block in cut:
@@ -56,7 +56,7 @@ def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> Co
 # ---------------------------------------------------------------------- blocks
 
 
-def _merge_axes(block: CopyBlock) -> CopyBlock:
+def merge_axes(block: CopyBlock) -> CopyBlock:
     """Without axes of size 1, and with axes that follow each other as one."""
     axes: list[tuple[int, int, int]] = []
     for n, stride, step in zip(block.sizes, block.strides, block.steps, strict=True):

@@ -11,6 +11,7 @@ from tawny.engine.blocks import COPIED, copy_blocks, whole_block
 from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.cpu.kernels.weaving import weaving_kernel
 from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.body import Body, BodyStep
@@ -35,6 +36,9 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     """All elements, row by row; by tiles where rows lie crosswise."""
     del node, results
     (given,) = operands
+    woven = weaving_kernel(given)
+    if woven is not None:
+        return Kernel(*woven)
     if _is_crosswise(given):
         return _transpose(given)
     return Kernel(*copy_kernel([whole_block(0, given)], 1, given.dtype.itemsize))
