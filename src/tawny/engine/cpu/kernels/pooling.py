@@ -2,7 +2,7 @@
 
 Forward kernels share the windows among the workers, row by row.  Backward kernels share images and
 vectors of channels, so that what overlapping windows add up is added by one worker, in one order.
-Their code knows small windows, and walks those that lie inside of the array without loops.
+Code knows small windows, and walks those that lie inside of the array without loops.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class PoolingGeometry(NamedTuple):
 
 
 class WindowVariant(NamedTuple):
-    """All that the code of a backward kernel depends on."""
+    """The windows as far as the code of a kernel knows them."""
 
     window: Shape | None
     """The window, if it is small."""
     tiling: bool
-    """Whether each element is seen by one window: nothing is added up."""
+    """Whether each element is seen by one window, in a backward kernel: nothing is added up."""
 
 
 def pooling_kernel(
@@ -90,13 +90,12 @@ def pooling_kernel(
     return CompiledKernel(library, "pool", tuple(parameters), shared, 0)
 
 
-def _window_variant(kind: PoolingKind, geometry: PoolingGeometry) -> WindowVariant | None:
-    """What a kernel's code knows; a forward one nothing."""
-    if kind in {PoolingKind.MAX, PoolingKind.MAX_SELECT, PoolingKind.MEAN}:
-        return None
-    small = size(geometry.window) <= MOST_PLACES
+def _window_variant(kind: PoolingKind, geometry: PoolingGeometry) -> WindowVariant:
+    """What a kernel's code knows of the windows."""
+    small = size(geometry.window) <= MOST_PLACES and kind is not PoolingKind.MAX_SELECT
     window = tuple(_three(geometry.window, 1)) if small else None
-    return WindowVariant(window, geometry.tiling and small)
+    forward = kind in {PoolingKind.MAX, PoolingKind.MAX_SELECT, PoolingKind.MEAN}
+    return WindowVariant(window, geometry.tiling and small and not forward)
 
 
 def _three(sizes: Sequence[int], fill: int) -> list[int]:
@@ -106,7 +105,7 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 
 @lazy_library
 def _library(
-    module: Module, kind: PoolingKind, element: Element, walk: WindowVariant | None, unsigned: bool
+    module: Module, kind: PoolingKind, element: Element, walk: WindowVariant, unsigned: bool
 ) -> None:
     with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
@@ -114,8 +113,8 @@ def _library(
         pool = _PoolingWriter(f, element, row, operands, unsigned)
         if kind is PoolingKind.MAX_SELECT:
             pool.select(worker, workers)
-        elif walk is None:
-            pool.forward(kind, worker, workers)
+        elif kind in {PoolingKind.MAX, PoolingKind.MEAN}:
+            pool.forward(kind, walk.window, worker, workers)
         else:
             pool.backward(kind, walk, worker, workers)
 
@@ -180,10 +179,13 @@ class _PoolingWriter:
         index = index * self.channels + channel
         return self.f.offset(self.result, index * self.element.nbytes)
 
+    def _starts(self, window: Sequence[Value]) -> list[Value]:
+        """Where a window begins, before the array perhaps."""
+        return [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
+
     def clip_window(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
         """Where a window begins, and which of its places lie in the array."""
-        f = self.f
-        starts = [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
+        f, starts = self.f, self._starts(window)
         ranges = [
             (f.maximum(-start, 0), f.minimum(n - start, w))
             for start, n, w in zip(starts, self.sizes, self.window, strict=True)
@@ -210,27 +212,38 @@ class _PoolingWriter:
             window = [upper.unsigned_rest(high), row.index.unsigned_rest(wide), last.index]
             yield upper.unsigned_over(high), window
 
-    def forward(self, kind: PoolingKind, worker: Value, workers: Value) -> None:
+    def forward(
+        self, kind: PoolingKind, known: Shape | None, worker: Value, workers: Value
+    ) -> None:
         """Each window folded to one element for each channel."""
-        f, lanes = self.f, self.element.lanes
+        f, lanes, mean = self.f, self.element.lanes, kind is PoolingKind.MEAN
         with self._windows(worker, workers) as (image, window):
-            starts, ranges = self.clip_window(window)
+            inside = None if known is None else self._lies_inside(window)
 
             def fold(channel: Value, vectors: int, mask: Value | None = None) -> None:
-                def step(places: list[Value], folded: list[Value]) -> list[Value]:
-                    spots = [s + p for s, p in zip(starts, places, strict=True)]
-                    base = self.at(0, image, spots, channel)
-                    return [
-                        self._fold(kind, old, self._load(base, number, mask))
-                        for number, old in enumerate(folded)
-                    ]
+                first, shape = [self._first(kind)] * vectors, known or ()
 
-                first = self._first(kind)
-                folded = nest(f, ranges, [first] * vectors, step)
+                def clipped() -> list[Value]:
+                    starts, ranges = self.clip_window(window)
+
+                    def step(places: list[Value], folded: list[Value]) -> list[Value]:
+                        spots = [s + p for s, p in zip(starts, places, strict=True)]
+                        base = self.at(0, image, spots, channel)
+                        return self._fold_all(kind, folded, base, mask)
+
+                    folded = nest(f, ranges, first, step)
+                    return self._means(folded, self.count(ranges)) if mean else folded
+
+                def whole() -> list[Value]:
+                    base, folded = self.at(0, image, self._starts(window), channel), first
+                    for place in product(*map(range, shape)):
+                        spot = f.offset(base, _dot(f, place, self.steps[0][1:]))
+                        folded = self._fold_all(kind, folded, spot, mask)
+                    count = f.constant(self.element.vector, size(shape))
+                    return self._means(folded, count) if mean else folded
+
+                folded = clipped() if inside is None else f.either(inside, whole, clipped)
                 place = self.of_result(self.counts, image, window, channel)
-                if kind is PoolingKind.MEAN:
-                    count = self.count(ranges)
-                    folded = [total / count for total in folded]
                 for number, value in enumerate(folded):
                     to = f.offset(place, number * self.element.vector_bytes)
                     self.element.store(f, value, to, mask)
@@ -244,6 +257,16 @@ class _PoolingWriter:
             rest = self.channels - whole
             with f.when(rest > 0):
                 fold(whole, 1, f.first_lanes(rest, lanes))
+
+    def _means(self, totals: Sequence[Value], count: Value) -> list[Value]:
+        return [total / count for total in totals]
+
+    def _fold_all(
+        self, kind: PoolingKind, folded: Sequence[Value], base: Value, mask: Value | None
+    ) -> list[Value]:
+        """What is folded already with the vectors from a place on."""
+        loaded = [self._load(base, number, mask) for number in range(len(folded))]
+        return [self._fold(kind, old, new) for old, new in zip(folded, loaded, strict=True)]
 
     def select(self, worker: Value, workers: Value) -> None:
         """For each window what operand 1 has where the first maximum of operand 0 is."""
@@ -327,9 +350,8 @@ class _PoolingWriter:
 
     def _lies_inside(self, window: Sequence[Value]) -> Value:
         """Whether all that a window sees is in the array."""
-        starts = [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
         inside = self.f.constant(I1, 1)
-        for start, n, length in zip(starts, self.sizes, self.window, strict=True):
+        for start, n, length in zip(self._starts(window), self.sizes, self.window, strict=True):
             inside = inside & (start >= 0) & (start + length <= n)
         return inside
 
@@ -347,7 +369,7 @@ class _PoolingWriter:
 
         def spread(column: _Column, at: Sequence[Value]) -> None:
             image, channel, mask = column
-            starts = [w * s - b for w, s, b in zip(at, self.strides, self.before, strict=True)]
+            starts = self._starts(at)
             slope = element.load(f, self.at(given, image, at, channel), mask)
             base = self.of_result(self.sizes, image, starts, channel)
             chosen = None
