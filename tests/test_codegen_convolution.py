@@ -211,6 +211,10 @@ LAYERS = {
     "window larger than the input": plain((1, 2, 2, 5), (5, 5, 5, 9), padding=3),
     "stride larger than the window": plain((1, 11, 11, 4), (2, 2, 4, 6), strides=3),
     "dilation and stride": plain((1, 17, 17, 4), (3, 3, 4, 6), strides=4, dilation=2),
+    "one output": plain((2, 13, 29, 8), (5, 5, 8, 1), padding=2),
+    "five outputs, long lines": plain((1, 3, 61, 3), (3, 9, 3, 5), strides=2, padding=1),
+    "eight outputs": plain((1, 6, 50, 8), (3, 15, 8, 8), padding=7),
+    "one output, nothing around": plain((2, 400, 1), (64, 1, 1), strides=2),
     "sequence": plain((3, 50, 33), (5, 33, 40), padding=2),
     "volume": plain((1, 5, 6, 7, 8), (3, 2, 3, 8, 20), padding=1),
 }

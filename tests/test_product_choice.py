@@ -167,7 +167,7 @@ class Layer:
         x, kernel, result = self.memory
         sweep = forward(Convolution(**self.geometry), x, kernel, result)
         prepared = prepares_kernel(kernel, known=self.known)
-        return [ConvolutionCase(floats(nbytes), sweep, prepared=prepared)]
+        return [ConvolutionCase(floats(nbytes), sweep, prepared=prepared, known=self.known)]
 
     def input_gradient(self, nbytes: int) -> list[ConvolutionCase]:
         x, kernel, result = self.memory
@@ -201,6 +201,9 @@ LAYERS = {
     "groups of 2": (Layer(56, 64, 64, 3, groups=32), "GROUPS", "GROUPS", "GROUPS"),
     "groups of 32": (Layer(14, 1024, 1024, 3, groups=32), "GROUPS or WINDOWS", "WINDOWS", "TAPS"),
     "channels first": (Layer(28, 64, 64, 5, first=True), "LINES", "WINDOWS", "TAPS"),
+    "one output, known": (Layer(40, 16, 1, 5, known=True), "DOTS", "LINES", "TAPS"),
+    "few outputs, known": (Layer(40, 8, 3, 7, known=True), "DOTS", "LINES", "TAPS"),
+    "one output": (Layer(40, 16, 1, 5), "WINDOWS", "LINES", "TAPS"),
     "a kernel as PyTorch lays it out": (Layer(8, 64, 64, 3, turned=True), "WINDOWS", "WINOGRAD", "WINOGRAD"),
     "known, as PyTorch lays it out": (Layer(8, 64, 64, 3, turned=True, known=True), "WINOGRAD", "WINOGRAD", "WINOGRAD"),
 }  # fmt: skip

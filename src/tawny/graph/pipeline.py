@@ -49,6 +49,7 @@ from tawny.rewrite.pipeline import FUSE_PASSES, SIMPLIFY_PASSES
 from tawny.rewrite.pipeline import PIPELINE as PASSES
 from tawny.rewrite.pipeline import rules as rules_of
 from tawny.rewrite.rounded_factors import round_factors_pass
+from tawny.rewrite.scattered_windows import COPY_SCATTERED, copy_scattered
 from tawny.rewrite.sorting import PARTIAL_SORT, sort_partly
 from tawny.rewrite.systems import SHARED_FACTORS, WIDE_FACTOR, share_factors
 from tawny.shape import size
@@ -67,6 +68,7 @@ RULES: Final = (
     WIDE_FACTOR,
     PARTIAL_SORT,
     COMPONENTS,
+    COPY_SCATTERED,
     REPEATS,
     PRODUCT_GROUP,
     GROUP_READS,
@@ -226,7 +228,7 @@ def fuse(state: CompileState) -> None:
         between = _boundary_values(state) if request.incremental else []
         pieces = (gather_pieces, bodies_pass("gather_pieces_in_bodies", gather_pieces))
         passes = (
-            (separate_components, *FUSE_PASSES, *pieces)
+            (separate_components, *FUSE_PASSES, *pieces, copy_scattered)
             if request.engine.compiles_groups
             else FUSE_PASSES
         )

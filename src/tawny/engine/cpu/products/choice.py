@@ -28,6 +28,7 @@ from tawny.engine.cpu.products.groups import Groups
 from tawny.engine.cpu.products.lines import Line
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import Order, order_of
+from tawny.engine.cpu.products.sharing import ceil_divide
 from tawny.engine.cpu.products.tile import tallest, widest
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.cpu.products.winograd_direct import MOST_CHANNELS
@@ -174,6 +175,7 @@ class ConvolutionAlgorithm(enum.Enum):
     MATRICES = "a product of matrices: windows of one tap, positions evenly spaced"
     WINOGRAD = "squares of 2 by 2 outputs by 16 products instead of 36"
     GROUPS = "groups of few channels: several of them in a vector, pixels shared by windows"
+    DOTS = "few outputs: lines of pixels times lines of the kernel"
     LINES = "windows over lines that are copied, with zeros around them"
     WINDOWS = "windows over the input where it lies"
 
@@ -188,6 +190,8 @@ class ConvolutionCase:
     """Whether this sweep makes all of the result."""
     prepared: bool = False
     """Whether the kernel is packed before the run."""
+    known: bool = False
+    """Whether the kernel is known before the run, and may be packed for it."""
 
     @property
     def is_real(self) -> bool:
@@ -223,6 +227,9 @@ WIDE_TAPS: Final = 16
 WIDE_PIXEL_BYTES: Final = 64
 """Of windows of more taps along a line also those of longer pixels; `benchmarks/onnx_models.py`,
 the pitches of music."""
+
+LEAST_DOT: Final = 12
+"""Elements of a window's line that fill vectors; `benchmarks/onnx_models.py`, pitches of music."""
 
 GRADIENT_PIXEL_BYTES: Final = 8
 """Pixels of at most this many bytes are copied for gradients of kernels."""
@@ -268,6 +275,25 @@ def _is_groups(case: ConvolutionCase) -> bool:
     return few and element.parts == 1 and Groups(sweep.channels, sweep.outputs).fits(element)
 
 
+def _is_dots(case: ConvolutionCase) -> bool:
+    """Outputs are few for what windows see of a line, and the kernel is packed for it.
+
+    Vectors of outputs would take a product for each element of a line; lines of elements take one
+    for each output and vector, and one to add up its lanes.
+    """
+    element, sweep, known = case.element, case.sweep, case.known or case.prepared
+    if not known or not case.is_real or sweep.groups != 1 or sweep.extent.empty:
+        return False
+    last = sweep.axes[-1]
+    length = last.taps * sweep.channels
+    return (
+        last.dilation == 1
+        and length >= LEAST_DOT
+        and sweep.outputs <= element.lanes // 2
+        and sweep.outputs * (ceil_divide(length, element.lanes) + 1) < length
+    )
+
+
 def _is_lines(case: ConvolutionCase) -> bool:
     """Pixels are short and windows wide, or channels are not side by side."""
     sweep, item = case.sweep, case.element.nbytes
@@ -282,6 +308,7 @@ CONVOLUTIONS: Final[tuple[tuple[Callable[[ConvolutionCase], bool], ConvolutionAl
     (_is_matrices, ConvolutionAlgorithm.MATRICES),
     (_is_winograd, ConvolutionAlgorithm.WINOGRAD),
     (_is_groups,   ConvolutionAlgorithm.GROUPS),
+    (_is_dots,     ConvolutionAlgorithm.DOTS),
     (_is_lines,    ConvolutionAlgorithm.LINES),
     (_otherwise,   ConvolutionAlgorithm.WINDOWS),
 )  # fmt: skip

@@ -22,6 +22,7 @@ from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, for
 from tawny.engine.cpu.products.group_gradient import group_gradient
 from tawny.engine.cpu.products.group_windows import group_product
 from tawny.engine.cpu.products.line_copies import PixelOrder, woven_channels
+from tawny.engine.cpu.products.line_dots import dot_product
 from tawny.engine.cpu.products.lines import CopiedLines, Lines, copied_lines
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.packing import Order, order_of
@@ -183,7 +184,8 @@ def _sweeps_kernel(
     """The kernel of sweeps that make different parts of the result."""
     alone = len(sweeps) == 1
     choices = [
-        choose_convolution(ConvolutionCase(element, sweep, alone, prepared)) for sweep in sweeps
+        choose_convolution(ConvolutionCase(element, sweep, alone, prepared, known))
+        for sweep in sweeps
     ]
     if choices == [ConvolutionAlgorithm.MATRICES]:
         flat = as_matrices(sweeps[0], element.nbytes)
@@ -220,8 +222,10 @@ def _product(
             return winograd_product(*given, known=known, prepared=prepared)
         case ConvolutionAlgorithm.GROUPS:
             return group_product(*given, prepared=known or prepared)
+        case ConvolutionAlgorithm.DOTS:
+            return dot_product(*given)
         case ConvolutionAlgorithm.LINES:
-            seen = copied_lines(sweep, element.nbytes)
+            seen = copied_lines(sweep, element.nbytes, prepared=prepared)
             order = seen.line.order
             woven = woven_channels(element, order, sweep.channels)
             source = Lines(len(sweep.axes), order, woven)
@@ -248,6 +252,8 @@ def _windows_product(
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
     panels = Panels.PREPARED if prepared else panels
     blocking = cut(element, sweep.extent, workers, panels=panels, order=order)
+    if isinstance(seen, CopiedLines):
+        blocking = seen.in_chunks(blocking)
     group, preparation = sweep.group(element.nbytes), None
     if prepared:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs

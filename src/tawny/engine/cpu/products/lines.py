@@ -10,16 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import Numbers
 from tawny.engine.cpu.products.blocking import Blocking, whole_lines
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.line_copies import LINE_NUMBERS, PixelOrder, copy_line
+from tawny.engine.cpu.products.sharing import ceil_divide
 from tawny.engine.cpu.products.tile import Walk, accumulate
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis, WindowRows, Windows, each_tap
 from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
+
+CHUNK_BYTES: Final = 2**17
+"""Copies of lines that are read again and again: they stay in the second cache."""
+
+MOST_LINES: Final = 2
+"""Lines of positions that a chunk has at most, if it would have fewer tiles otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +83,19 @@ class CopiedLines:
     lines: int
     """How many lines each line of positions sees."""
 
+    def in_chunks(self, cut: Blocking) -> Blocking:
+        """The blocking with chunks of as many tiles as see some lines, if copies stay in a cache.
+
+        A chunk copies all lines that it sees, those at its ends too, which others see as well.
+        """
+        count, nbytes = self.sweep.axes[-1].count, self.lines * self.line.nbytes
+        seen = min(max(CHUNK_BYTES // nbytes - 1, 1), MOST_LINES) if nbytes else 1
+        tiles = ceil_divide(seen * count, _tallest(cut))
+        return replace(cut, chunk_tiles=max(cut.chunk_tiles, tiles))
+
     def room(self, cut: Blocking) -> int:
         """Bytes of scratch memory for the lines of a chunk of tiles."""
-        heights = [cut.full.tile.rows, *([] if cut.tail is None else [cut.tail.tile.rows])]
-        positions, count = cut.chunk_tiles * max(heights), self.sweep.axes[-1].count
+        positions, count = cut.chunk_tiles * _tallest(cut), self.sweep.axes[-1].count
         return whole_lines(((positions + count - 2) // count + 1) * self.lines * self.line.nbytes)
 
     def numbers(self, packed: bool) -> dict[str, int]:
@@ -97,13 +114,21 @@ class CopiedLines:
         return numbers
 
 
-def copied_lines(sweep: Sweep, item: int) -> CopiedLines:
-    """A sweep whose lines are copied."""
+def _tallest(cut: Blocking) -> int:
+    """Rows of the tallest tile."""
+    return max(cut.full.tile.rows, 0 if cut.tail is None else cut.tail.tile.rows)
+
+
+def copied_lines(sweep: Sweep, item: int, *, prepared: bool = False) -> CopiedLines:
+    """A sweep whose lines are copied.
+
+    Taps of the kernel follow each other where they lie so, or if it is `prepared`.
+    """
     *outer, last = sweep.axes
     line = Line.of(last, sweep.channels, item, sweep.a_step)
-    follow = last.dilation == 1 and last.b_bytes == sweep.channels * sweep.b_row
+    follow = prepared or last.b_bytes == sweep.channels * sweep.b_row
     seen = sweep
-    if follow:
+    if follow and last.dilation == 1:
         axes = (*outer, replace(last, taps=1))
         seen = replace(sweep, axes=axes, channels=sweep.channels * last.taps)
     return CopiedLines(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
@@ -128,10 +153,10 @@ class Lines(RowSource):
         return (*Windows(self.rank).numbers, *LINE_NUMBERS, "lines", "line_bytes", "shift", *own)
 
     def rows(self, code: TileCode) -> Rows:
-        return _LineRows(code, self.rank)
+        return LineRows(code, self.rank)
 
     def single_row(self, code: TileCode) -> Rows:
-        return _LineAlone(code, self.rank)
+        return LineAlone(code, self.rank)
 
     def sees_outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, WindowRows)
@@ -170,31 +195,41 @@ class Lines(RowSource):
         return f.offset(room, -(begin * step))
 
 
-class _LineRows(WindowRows):
+class LineRows(WindowRows):
     """The rows that the windows at a tile's positions see in copied lines."""
 
-    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, n, element = self.code, self.f, self.n, self.code.element
-        last, count = self.rank - 1, code.upper - code.lower
+    def bases(self) -> list[Value]:
+        """What the first tap of each row sees."""
+        code, f, n, last = self.code, self.f, self.n, self.rank - 1
         positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
         pixel = n["pixel_bytes"]
-        first = f.offset(code.left, n["shift"] * pixel + code.lower * element.nbytes)
+        first = f.offset(code.left, n["shift"] * pixel + code.lower * code.element.nbytes)
         bases, number = list[Value](), code.start // positions
         for row, position in enumerate(self.positions):
             place = position.places[last]
             number = f.select(place.equals(0), number + 1, number) if row else number
             bases.append(f.offset(first, number * line + place * n[f"stride{last}"] * pixel))
+        return bases
+
+    def tap_offset(self, taps: Sequence[Value]) -> Value:
+        """Bytes from the first tap to another one."""
+        n, last = self.n, self.rank - 1
+        offset = taps[last] * n[f"dilation{last}"] * n["pixel_bytes"]
+        for axis, tap in enumerate(taps[:last]):
+            offset = offset + tap * n[f"lines{axis}"] * n["line_bytes"]
+        return offset
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, n, element = self.code, self.f, self.n, self.code.element
+        count, bases = code.upper - code.lower, self.bases()
         steps = self.tap_steps(count)
         unit = f.constant(I64, element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-            moved = taps[last] * n[f"dilation{last}"] * pixel
-            for axis, tap in enumerate(taps[:last]):
-                moved = moved + tap * n[f"lines{axis}"] * n["line_bytes"]
-            place = code.panel
+            moved, place = self.tap_offset(taps), code.panel
             for tap, step in zip(taps, steps, strict=True):
                 place = f.offset(place, tap * step)
-            begin, length = self._part(taps, count)
+            begin, length = self.part(taps, count)
             rows = [f.offset(base, moved + begin * element.nbytes) for base in bases]
             place = f.offset(place, begin * code.panel_step)
             walk = Walk(rows, unit, place, code.panel_step, length, code.ahead)
@@ -202,16 +237,16 @@ class _LineRows(WindowRows):
 
         return each_tap(f, n, self.rank, sums, tapped)
 
-    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+    def part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
         """What is multiplied of a tap's elements, `count` in the block: from where, how many."""
         del taps
         return self.f.constant(I64, 0), count
 
 
-class _LineAlone(_LineRows):
+class LineAlone(LineRows):
     """The pixels of the input itself that the window at one position sees."""
 
-    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+    def part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
         """The elements of the pixels, one or several, that are the input's."""
         code, f, n = self.code, self.f, self.n
         (coordinates,), last = self.coordinates, self.rank - 1
