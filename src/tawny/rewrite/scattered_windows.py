@@ -10,7 +10,7 @@ from typing import Final
 
 from tawny.node import Node, make, source_scope
 from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import FusedConvolution
+from tawny.ops.fused_products import FusedProduct, plain_product
 from tawny.ops.movement import Copy
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
 from tawny.rewrite.lifetimes import is_leaf
@@ -22,18 +22,19 @@ COPY_SCATTERED: Final = RuleInfo(
     "conv(x, k) = conv(copy(x), k), where x is a view of scattered pixels",
 )
 
-_CONVOLUTIONS: Final = frozenset({Convolution, FusedConvolution})
+_FAMILIES: Final = frozenset({Convolution, FusedProduct})
 
 LEAST_ELEMENTS: Final = 2**10
 """Fewer elements are read before a copy of them pays."""
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    if flow.families().isdisjoint(_CONVOLUTIONS) or not context.recorder.allows(COPY_SCATTERED):
+    if flow.families().isdisjoint(_FAMILIES) or not context.recorder.allows(COPY_SCATTERED):
         return flow
     replacements: dict[Node, Node] = {}
     for node in flow.order():
-        if type(node.op) in _CONVOLUTIONS and not is_leaf(node) and _is_scattered(node):
+        is_convolution = isinstance(plain_product(node.op), Convolution)
+        if is_convolution and not is_leaf(node) and _is_scattered(node):
             image, *others = node.inputs
             with source_scope(node.sources):
                 made = make(node.op, (make(Copy(), (image,)), *others))
