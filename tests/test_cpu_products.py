@@ -9,7 +9,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.winograd import APART
-from tawny.engine.cpu.rules.products import matmul
+from tawny.engine.cpu.rules.products import product
 from tawny.engine.layout import Memory, contiguous
 from tawny.node import make
 from tawny.ops.linalg import Matmul
@@ -89,9 +89,9 @@ def test_known_weights_are_packed_once_where_every_run_would_have_to():
     plain = contiguous((40, 24), np.dtype(np.float32), constant=True)
     columns = Memory((40, 24), (4, 160), np.dtype(np.float32), constant=True)
     variable = Memory((40, 24), (4, 160), np.dtype(np.float32))
-    assert not matmul(node, (a, plain), (result,), 2).prepared
-    assert matmul(node, (a, columns), (result,), 2).prepared
-    assert not matmul(node, (a, variable), (result,), 2).prepared
+    assert not product(node, (a, plain), (result,), 2).prepared
+    assert product(node, (a, columns), (result,), 2).prepared
+    assert not product(node, (a, variable), (result,), 2).prepared
 
 
 def test_plans_count_what_is_arranged_before_the_run(monkeypatch):

@@ -121,7 +121,7 @@ class _ReductionWriter:
             (number,) = tiles.carried
             piece, unit = number.unsigned_over(arrays.units), number.unsigned_rest(arrays.units)
             count = f.minimum(f.minimum(arrays.units - unit, end - number), self.layout.tile)
-            slots = TileSlots(lambda unit: unit * arrays.pieces + piece, self._whole)
+            slots = self._part_slots(piece)
             self._sweep_tile((unit, unit + count), sweep, self._part(piece), slots)
             tiles.again(number + count < end, number + count)
 
@@ -166,13 +166,32 @@ class _ReductionWriter:
         with f.loop(begin, end, tile) as tiles:
             first = tiles.index
             units = first, f.minimum(first + tile, end)
-            slots = TileSlots(lambda unit: unit - first, lambda unit: unit - first + tile)
+            slots = self._tile_slots(first)
             for sweep in range(self.code.sweeps):
                 self._sweep_tile(units, sweep, (0, self.arrays.inner[0]), slots)
                 self._finish_tile(units, sweep, slots)
             with f.loop(*units) as loop:
                 row = self._restore_row(loop.index, self.code.sweeps, slots.whole(loop.index))
                 self._store_row(row)
+
+    def _tile_slots(self, first: Value) -> TileSlots:
+        """Slots of a tile alone, which begins with a unit: behind the partial results the whole."""
+
+        def partial(unit: Value) -> Value:
+            return unit - first
+
+        def whole(unit: Value) -> Value:
+            return unit - first + self.layout.tile
+
+        return TileSlots(partial, whole)
+
+    def _part_slots(self, piece: Value) -> TileSlots:
+        """Slots of a part of rows, which wait for the other parts."""
+
+        def partial(unit: Value) -> Value:
+            return unit * self.arrays.pieces + piece
+
+        return TileSlots(partial, self._whole)
 
     def _sweep_tile(
         self, units: tuple[Value, Value], sweep: int, part: Range, slots: TileSlots
