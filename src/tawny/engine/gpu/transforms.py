@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from tawny import dtype as dt
@@ -13,16 +14,21 @@ from tawny.engine.gpu.kernels.copies import copy_launch
 from tawny.engine.gpu.kernels.fourier import (
     MOST_ELEMENTS,
     MOST_POINTS,
+    RADIX,
     AxisTransform,
     PassPlace,
-    Points,
-    axis_launches,
+    pass_launches,
     radices,
 )
+from tawny.engine.gpu.kernels.fourier_lines import LineTransform, fits_block, line_launch
+from tawny.engine.gpu.kernels.points import Points
 from tawny.engine.gpu.launch import DeviceArray, GpuKernel, Launch
 from tawny.engine.gpu.table import gpu_rule
 from tawny.ops.fft import FFT, InverseRealFFT, RealFFT, Transform
 from tawny.shape import contiguous_strides, replace_size, size
+
+MOST_CUT: Final = 512
+"""Points of the lines that a longer one is cut into: a block has several side by side."""
 
 ALIGNMENT: Final = 64
 """Bytes at multiples of which parts of the scratch memory begin."""
@@ -102,15 +108,53 @@ def _kernel(steps: Sequence[AxisTransform], x: DeviceArray, result: DeviceArray)
         scratch = at.start + size(x.shape) * x.dtype.itemsize
     turn = 0
     for number, one in enumerate(steps):
-        passes = len(radices(one.points) or ())
+        ways = _ways(one)
         places = [at]
-        for k in range(passes):
-            if number == len(steps) - 1 and k == passes - 1:
+        for k in range(len(ways)):
+            if number == len(steps) - 1 and k == len(ways) - 1:
                 places.append(PassPlace(1, 0))
                 continue
             places.append(halves[turn])
             scratch = max(scratch, halves[turn].start + half)
             turn = 1 - turn
-        launches += axis_launches(one, places)
+        for way, *ends in zip(ways, places, places[1:], strict=False):
+            launches.append(way(*ends))
         at = places[-1]
     return GpuKernel(tuple(launches), scratch)
+
+
+Way = Callable[[PassPlace, PassPlace], Launch]
+"""Makes a launch, from where it reads to where it writes."""
+
+
+def _ways(one: AxisTransform) -> list[Way]:
+    """How a transform along an axis is computed: at once, in two steps, or pass after pass."""
+    kinds, lengths = (one.given, one.made), (one.given_length, one.made_length)
+    lines = one.lines * one.inner
+    inner = one.inner, one.inner
+    dtype, sign = one.dtype, one.sign
+    whole = LineTransform(dtype, one.points, sign, kinds, lines, inner, lengths, one.scale)
+    if fits_block(whole):
+        return [partial(line_launch, whole)]
+    cut = _cut(one)
+    if cut is None:
+        return pass_launches(one)
+    first, second = cut
+    inward, outward = (one.given, Points.COMPLEX), (Points.COMPLEX, one.made)
+    inner, lengths = (second, second), (first, first)
+    columns = LineTransform(
+        dtype, first, sign, inward, lines * second, inner, lengths, None, one.points
+    )
+    inner, lengths = (1, first), (second, second)
+    rows = LineTransform(dtype, second, sign, outward, lines * first, inner, lengths, one.scale)
+    return [partial(line_launch, columns), partial(line_launch, rows)]
+
+
+def _cut(one: AxisTransform) -> tuple[int, int] | None:
+    """A length as the product of two, whose lines fit a block; None where it is not that easy."""
+    is_whole = one.given is not Points.HALF and one.made is Points.COMPLEX
+    if one.inner > 1 or not is_whole or one.given_length != one.points:
+        return None
+    lengths = range(math.isqrt(one.points), RADIX, -1)
+    first = next((n for n in lengths if one.points % n == 0), 0)
+    return (first, one.points // first) if first and one.points // first <= MOST_CUT else None

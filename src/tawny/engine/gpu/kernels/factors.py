@@ -19,6 +19,7 @@ from tawny.engine.gpu.kernels.matrices import (
     is_zero,
     less_product,
     negative,
+    shared_view,
 )
 from tawny.engine.gpu.launch import (
     STATUS,
@@ -196,36 +197,57 @@ def root_launch(dtype: DType, matrices: DeviceMatrices, stack: int, width: int) 
 
 
 def write_root(module: Module, name: str, dtype: DType) -> None:
-    """Write the kernel of a triangle: a block for each matrix."""
+    """Write the kernel of a triangle: a block for each matrix, which it keeps in shared memory."""
     with grid_kernel(module, name, 2, 5) as grid:
         f, (*seen, width) = grid.f, grid.numbers
-        matrix = MatrixView(f, dtype, grid.places[0], seen, grid.block)
-        kind, part = storage_type(dtype), real_dtype(dtype)
-        zero, step = f.constant(kind, 0.0), grid.block_size
+        given = MatrixView(f, dtype, grid.places[0], seen, grid.block)
+        own = shared_view(f, dtype, "root", WIDTH + 1)  # columns lie in different banks of memory
+        row, first = grid.thread & (WIDTH - 1), grid.thread.shifted_down(WIDTH.bit_length() - 1)
+        step = grid.block_size.shifted_down(WIDTH.bit_length() - 1)
+        with (
+            f.when(row < width),
+            f.loop(first, width, step) as columns,
+            f.when(columns.index <= row),
+        ):
+            own.store(given.load(row, columns.index), row, columns.index)
+        grid.barrier()
         with f.loop(0, width) as loop:
-            k = loop.index
-            square = matrix.load(k, k)
-            square = square.real if isinstance(square, Pair) else square
-            root = f.sqrt(square)
-            with f.when(~(square > 0.0) & grid.thread.equals(0)):
-                f.store(f.constant(I64, 1), grid.places[1])
+            _take_column(grid, own, loop.index, width)
+            with f.when((row > loop.index) & (row < width)):
+                left = own.load(row, loop.index)
+                with (
+                    f.loop(loop.index + 1 + first, width, step) as columns,
+                    f.when(columns.index <= row),
+                ):
+                    right = own.load(columns.index, loop.index, conjugate=True)
+                    total = less_product(f, own.load(row, columns.index), left, right)
+                    own.store(total, row, columns.index)
             grid.barrier()
-            with f.when(grid.thread.equals(0)):
-                matrix.store(Pair(root, zero) if dtype.kind == "c" else root, k, k)
-            with f.loop(k + 1 + grid.thread, width, step) as rows:
-                given = flatten([matrix.load(rows.index, k)])
-                parts = [real(binary(f, "divide", part, one, root)) for one in given]
-                matrix.store(Pair(*parts) if len(parts) > 1 else parts[0], rows.index, k)
-            grid.barrier()
-            left = width - k - 1
-            with f.loop(grid.thread, left * left, step) as places:
-                row = places.index.unsigned_over(left) + k + 1
-                column = places.index.unsigned_rest(left) + k + 1
-                with f.when(column <= row):
-                    factors = matrix.load(row, k), matrix.load(column, k, conjugate=True)
-                    total = less_product(f, matrix.load(row, column), *factors)
-                    matrix.store(total, row, column)
-            grid.barrier()
+        with (
+            f.when(row < width),
+            f.loop(first, width, step) as columns,
+            f.when(columns.index <= row),
+        ):
+            given.store(own.load(row, columns.index), row, columns.index)
+
+
+def _take_column(grid: ThreadGrid, own: MatrixView, k: Value, width: Value) -> None:
+    """Divide a column by the root of its first element, which takes that element's place."""
+    f, dtype = grid.f, own.dtype
+    kind, part = storage_type(dtype), real_dtype(dtype)
+    square = own.load(k, k)
+    square = square.real if isinstance(square, Pair) else square
+    root = f.sqrt(square)
+    with f.when(~(square > 0.0) & grid.thread.equals(0)):
+        f.store(f.constant(I64, 1), grid.places[1])
+    grid.barrier()
+    with f.when(grid.thread.equals(0)):
+        own.store(Pair(root, f.constant(kind, 0.0)) if dtype.kind == "c" else root, k, k)
+    with f.loop(k + 1 + grid.thread, width, grid.block_size) as rows:
+        given = flatten([own.load(rows.index, k)])
+        parts = [real(binary(f, "divide", part, one, root)) for one in given]
+        own.store(Pair(*parts) if len(parts) > 1 else parts[0], rows.index, k)
+    grid.barrier()
 
 
 # ------------------------------------------------------------ determinants

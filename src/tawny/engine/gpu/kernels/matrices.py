@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tawny.dtype import DType
-from tawny.engine.llvm.ir.builder import Function, Value
+from tawny.engine.llvm.ir.builder import I64, Function, Value
 from tawny.engine.llvm.scalar.expressions import emit_op
 from tawny.engine.llvm.scalar.numbers import (
     Number,
@@ -78,6 +78,14 @@ class MatrixView:
     def store(self, number: Number, row: Value, column: Value) -> None:
         """Write an element."""
         store_scalar(self._f, self.dtype, number, self.address(row, column))
+
+
+def shared_view(f: Function, dtype: DType, name: str, columns: int) -> MatrixView:
+    """A matrix of `WIDTH` rows in memory that the threads of a block share."""
+    item = dtype.itemsize
+    own = f.module.shared_array(f"{name}{columns}of{item}", WIDTH * columns * item)
+    steps = [f.constant(I64, n) for n in (0, 0, columns * item, item)]
+    return MatrixView(f, dtype, f.shared_address(own), steps, steps[0])
 
 
 # ------------------------------------------------------------ arithmetic

@@ -17,16 +17,19 @@ from tawny.engine.gpu.kernels.matrices import (
     choose,
     is_zero,
     less_product,
+    shared_view,
 )
 from tawny.engine.gpu.launch import (
     STATUS,
     KernelCode,
     Launch,
+    ThreadGrid,
     blocks_for,
     grid_kernel,
 )
-from tawny.engine.llvm.ir.builder import I32, I64, Module
+from tawny.engine.llvm.ir.builder import I32, I64, Module, Value
 from tawny.engine.llvm.scalar.numbers import (
+    Number,
     constant,
     flatten,
     store_scalar,
@@ -86,39 +89,67 @@ def triangle_launch(
     `sizes` are those of the stack, of the triangle, and how many columns are given.
     """
     stack, width, columns = sizes
-    total = stack * columns
+    threads = _threads(structure.dtype)
+    across = -(-columns // threads)
     places = (triangle.place, given.place, *([STATUS] if structure.checks else []))
-    numbers = (total, columns, width, *triangle.numbers, *given.numbers)
-    return Launch(KernelCode(write_triangle, structure), places, numbers, blocks_for(total, 64), 64)
+    numbers = (across, columns, width, *triangle.numbers, *given.numbers)
+    return Launch(KernelCode(write_triangle, structure), places, numbers, stack * across, threads)
+
+
+def _threads(dtype: DType) -> int:
+    """Threads of a block, whose columns fit its memory beside the triangle."""
+    return 64 if dtype.itemsize <= 8 else 32
 
 
 def write_triangle(module: Module, name: str, structure: TriangleStructure) -> None:
-    """Write the kernel that solves a triangle: a thread for each column."""
-    dtype, unit, conjugate, checks = structure
-    with grid_kernel(module, name, 2 + checks, 11) as grid:
-        f, (total, columns, width, *seen) = grid.f, grid.numbers
-        with f.when(grid.number < total):
-            number, column = grid.number.unsigned_over(columns), grid.number.unsigned_rest(columns)
-            triangle = MatrixView(f, dtype, grid.places[0], seen[:4], number)
-            given = MatrixView(f, dtype, grid.places[1], seen[4:], number)
+    """Write the kernel that solves a triangle: a thread for each column, in shared memory."""
+    dtype = structure.dtype
+    with grid_kernel(module, name, 2 + structure.checks, 11) as grid:
+        f, (across, columns, width, *seen) = grid.f, grid.numbers
+        number, threads = grid.block.unsigned_over(across), _threads(dtype)
+        column = grid.block.unsigned_rest(across) * threads + grid.thread
+        triangle = MatrixView(f, dtype, grid.places[0], seen[:4], number)
+        given = MatrixView(f, dtype, grid.places[1], seen[4:], number)
+        own_triangle = shared_view(f, dtype, "triangle", WIDTH)
+        own = shared_view(f, dtype, "columns", threads)
+        with f.loop(grid.thread, width * WIDTH, f.constant(I64, threads)) as loop:
+            row = loop.index.shifted_down(WIDTH.bit_length() - 1)
+            place = loop.index & (WIDTH - 1)
+            with f.when(place <= row):
+                factor = triangle.load(row, place, structure.conjugate)
+                own_triangle.store(factor, row, place)
+        grid.barrier()
+        with f.when(column < columns):
             with f.loop(0, width) as rows:
-                row = rows.index
-                start = given.load(row, column)
-                with f.loop(0, row, carried=flatten([start])) as loop:
-                    (before,) = unflatten(loop.carried, [start])
-                    factors = (
-                        triangle.load(row, loop.index, conjugate),
-                        given.load(loop.index, column),
-                    )
-                    loop.carry(*flatten([less_product(f, before, *factors)]))
-                (found,) = unflatten(loop.carried, [start])
-                if not unit:
-                    divisor = triangle.load(row, row, conjugate)
-                    found = binary(f, "divide", dtype, found, divisor)
-                    if checks:
-                        with f.when(is_zero(divisor)):
-                            f.store(f.constant(I64, 1), grid.places[2])
-                given.store(found, row, column)
+                own.store(given.load(rows.index, column), rows.index, grid.thread)
+            with f.loop(0, width) as rows:
+                found = _solve_row(grid, structure, own_triangle, own, rows.index)
+                own.store(found, rows.index, grid.thread)
+                given.store(found, rows.index, column)
+
+
+def _solve_row(
+    grid: ThreadGrid,
+    structure: TriangleStructure,
+    triangle: MatrixView,
+    own: MatrixView,
+    row: Value,
+) -> Number:
+    """An element of this thread's column, once those above it are there."""
+    f = grid.f
+    start = own.load(row, grid.thread)
+    with f.loop(0, row, carried=flatten([start])) as loop:
+        (before,) = unflatten(loop.carried, [start])
+        factors = triangle.load(row, loop.index), own.load(loop.index, grid.thread)
+        loop.carry(*flatten([less_product(f, before, *factors)]))
+    (found,) = unflatten(loop.carried, [start])
+    if structure.unit:
+        return found
+    divisor = triangle.load(row, row)
+    if structure.checks:
+        with f.when(is_zero(divisor)):
+            f.store(f.constant(I64, 1), grid.places[2])
+    return binary(f, "divide", structure.dtype, found, divisor)
 
 
 class UpdateStructure(NamedTuple):
