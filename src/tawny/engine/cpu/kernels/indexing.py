@@ -73,7 +73,9 @@ def _unindexed_loops(spec: GatherSpec, axes: Sequence[int], steps: Sequence[int]
 
 
 def _short_row(after: Sequence[Loop], itemsize: int) -> int:
-    """Bytes of what an index names, where that is one short run; else 0."""
+    """Bytes of what an index names, where that is an element or one short run; else 0."""
+    if not after:
+        return itemsize
     if len(after) != 1 or any(stride != itemsize for stride in after[0][1:]):
         return 0
     nbytes = after[0][0] * itemsize

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from tawny.engine.llvm.ir.control import ControlFlow, Loop, RepeatLoop
 from tawny.engine.llvm.ir.values import (
@@ -64,6 +65,9 @@ __all__ = [
 ]
 
 
+EMPTY_NODE: Final = "!0"
+
+
 class Module:
     """Functions that are compiled together.
 
@@ -79,6 +83,7 @@ class Module:
         self.globals: list[str] = []
         self._defined: set[str] = set()
         self._required: set[str] = set()
+        self._has_empty_node = False
 
     def require(self, library: str) -> None:
         """Link with a shared library, one given to `library.provide`."""
@@ -161,8 +166,14 @@ class Module:
             *[self.declarations[n] for n in sorted(self.declarations)],
             *[f.text() for f in self.functions],
             f"attributes #0 = {{ {self.target.attributes} }}",
+            *[f"{EMPTY_NODE} = !{{}}"] * self._has_empty_node,
         ]
         return "\n".join(parts) + "\n"
+
+    def empty_node(self) -> str:
+        """The name of a node of metadata that says nothing."""
+        self._has_empty_node = True
+        return EMPTY_NODE
 
 
 class Function(ControlFlow):

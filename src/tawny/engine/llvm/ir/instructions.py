@@ -85,8 +85,13 @@ class Instructions:
         text = f"{kind} {predicate} {left.type} {left.text}, {right.text}"
         return self.emit(I1.like(left.type), text)
 
-    def select(self, condition: Value, yes: Value | float, no: Value | float) -> Value:
-        """`yes` where the condition holds, else `no`; one of them at least is a value."""
+    def select(
+        self, condition: Value, yes: Value | float, no: Value | float, *, guess: bool = True
+    ) -> Value:
+        """`yes` where the condition holds, else `no`; one of them at least is a value.
+
+        Without `guess` it is never made a branch, which costs much where nobody can guess it.
+        """
         if not isinstance(yes, Value):
             if not isinstance(no, Value):
                 raise TypeError("select of two numbers has no type")
@@ -94,7 +99,8 @@ class Instructions:
         no = yes.of(no)
         if yes.type != no.type:
             raise TypeError(f"select of {yes} and {no}")
-        return self.emit(yes.type, f"select {condition}, {yes}, {no}")
+        mark = "" if guess else f", !unpredictable {self.module.empty_node()}"
+        return self.emit(yes.type, f"select {condition}, {yes}, {no}{mark}")
 
     def convert(self, kind: str, value: Value, element: Type) -> Value:
         """LLVM's conversion `kind` (sitofp, fptosi, zext, trunc, fpext ...), lane by lane."""

@@ -24,6 +24,9 @@ from tawny.shape import collapse_axes
 
 SEARCH: Final = "search"
 
+AT_ONCE: Final = 8
+"""Elements that are looked for at a time: while one waits for memory, the others go on."""
+
 SHARED_ELEMENTS: Final = 1 << 13
 """Elements from which threads share the work; see `workshare`."""
 
@@ -106,35 +109,59 @@ class _SearchWriter:
         f, code = self.f, self.code
         falls = f.load(I64, self.falls).differs(0) if code.edges else f.constant(I1, 0)
         begin, end = worker_share(self.count, *f.arguments[1:])
-        with f.loop(begin, end) as loop:
-            address = self.wanted
-            for place, move in zip(coordinates(loop.index, self.sizes), self.moves, strict=True):
-                address = f.offset(address, place * move)
-            value = real(cast(f, load_scalar(f, code.wanted, address), code.wanted, code.common))
-            f.store(self._place(value, falls), f.element(self.result, loop.index, I64), 8)
+        whole = begin + ((end - begin) & -AT_ONCE)
+        for first, last, count in ((begin, whole, AT_ONCE), (whole, end, 1)):
+            with f.loop(first, last, count) as loop:
+                numbers = [loop.index + n for n in range(count)]
+                places = self._places([self._value(n) for n in numbers], falls)
+                for number, place in zip(numbers, places, strict=True):
+                    f.store(place, f.element(self.result, number, I64), 8)
 
-    def _place(self, value: Value, falls: Value) -> Value:
-        """How many elements come before a value; falling edges are read from their end."""
-        f = self.f
-        zero = f.constant(I64, 0)
+    def _value(self, number: Value) -> Value:
+        """What is looked for, by its number."""
+        f, code, address = self.f, self.code, self.wanted
+        for place, move in zip(coordinates(number, self.sizes), self.moves, strict=True):
+            address = f.offset(address, place * move)
+        return real(cast(f, load_scalar(f, code.wanted, address), code.wanted, code.common))
+
+    def _places(self, values: list[Value], falls: Value) -> list[Value]:
+        """How many elements come before each value; falling edges are read from their end.
+
+        All values take as many steps, whatever they are, and none waits for another.
+        """
+        f, zero = self.f, self.f.constant(I64, 0)
 
         def bisected() -> list[Value]:
-            with f.repeat(zero, self.length) as steps:
-                low, left = steps.carried
+            with f.repeat(self.length, *[zero] * len(values)) as steps:
+                left, *lows = steps.carried
                 half = left.shifted_down(1)
-                middle = low + half
-                index = f.select(falls, self.length - 1 - middle, middle)
-                element = self._edge(index)
-                if self.code.right:
-                    before = ~self._less(value, element)
-                else:
-                    before = self._less(element, value)
-                after = f.select(before, left - half - 1, half)
-                steps.again(after > 0, f.select(before, middle + 1, low), after)
-            return [steps.carried[0]]
+                lows = [
+                    low
+                    + f.select(self._precedes(low + (half - 1), value, falls), half, 0, guess=False)
+                    for low, value in zip(lows, values, strict=True)
+                ]
+                steps.again(left - half > 1, left - half, *lows)
+            return steps.carried[1:]
 
-        (found,) = f.either(self.length > 0, bisected, lambda: [zero])
-        return f.select(falls, self.length - found, found)
+        def one() -> list[Value]:
+            return [zero] * len(values)
+
+        def found() -> list[Value]:
+            lows = f.either(self.length > 1, bisected, one)
+            return [
+                low + f.convert("zext", self._precedes(low, value, falls), I64)
+                for low, value in zip(lows, values, strict=True)
+            ]
+
+        places = f.either(self.length > 0, found, one)
+        return [f.select(falls, self.length - place, place) for place in places]
+
+    def _precedes(self, place: Value, value: Value, falls: Value) -> Value:
+        """Whether the element at a place of the rising order comes before a value."""
+        element = self._edge(self.f.select(falls, self.length - 1 - place, place))
+        if self.code.right:
+            return ~self._less(value, element)
+        return self._less(element, value)
 
     def _edge(self, index: Value) -> Value:
         f, code = self.f, self.code
