@@ -29,7 +29,7 @@ what a processor remembers, and it took three times as long."""
 
 
 class TileSlots(NamedTuple):
-    """Where results of the rows of a tile wait, by the numbers of units."""
+    """Slots of the rows of a tile, by the numbers of units: results wait there."""
 
     partial: Callable[[Value], Value]
     """The slot of a row that is under way."""
