@@ -158,7 +158,7 @@ CORE = [
 """What most programs are written with: their parameters are said one by one."""
 
 PLAIN = """Graph.inputs Graph.outputs Graph.updates Graph.order Graph.results Graph.unflatten
-Graph.variable Program.draw Program.engine Plan.block_of Module.adopt Module.check_array
+Graph.variable Program.draw Program.engine Plan.block_of Plan.program_nodes Module.adopt Module.check_array
 Module.check_image Module.check_last_axis Module.extra Module.input_error Module.forward Module.label Module.match_dtype
 Module.training Module.walk""".split()
 """What needs no example: what others give, and what layers are written with."""

@@ -206,7 +206,7 @@ def test_every_node_as_written_knows_what_runs_it() -> None:
     run = data["graphs"][1]
     assert len(data["twins"]) == len(graph.order)
     for node, twin in zip(graph.order, data["twins"], strict=True):
-        found = plan._locate(node)
+        found = plan.program_nodes.find(node)
         if found is None:
             assert twin == pages.NO_TWIN
         elif twin != pages.NO_TWIN:

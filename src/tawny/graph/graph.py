@@ -6,33 +6,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
-import numpy as np
-
-from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
+from tawny.array import Array, array_for, check_untraced, evaluator
 from tawny.bad_calls import explain_bad_calls
 from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, list_accepted, list_some, type_error, value_error, warn
 from tawny.foreign_attributes import GRAPH, raise_missing
 from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import Compilation
-from tawny.graph.options import CompileOptions
+from tawny.graph.graph_parts import (
+    as_inputs,
+    as_outputs,
+    as_updates,
+    as_variable,
+    check_names,
+    check_reached,
+)
+from tawny.graph.options import (
+    CompileOptions,
+    Variables,
+    check_flags,
+    check_threads,
+    list_variables,
+    rule_names,
+)
 from tawny.graph.pipeline import RULES
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program
 from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
-from tawny.loops.building import is_of_step
-from tawny.node import Node, Variable, toposort, variable_names
+from tawny.node import Node, toposort, variable_names
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import OptimisedGraph
 from tawny.rewrite.pipeline import optimise as optimise_nodes
-from tawny.shape import as_int
-from tawny.source import describe
-from tawny.tree import leaves, map_leaves
+from tawny.tree import map_leaves
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
@@ -54,9 +64,6 @@ else:
 
 SLOW_COMPILE_SECONDS: Final = 5.0
 """Seconds of a compilation after which a warning says what takes less."""
-
-MAX_THREADS: Final = 1024
-"""More threads are refused: starting them takes longer than they could save."""
 
 
 @final
@@ -103,9 +110,9 @@ class Graph(Unique):
         self.rewrites = rewrites or Rewrites()
         """What the optimiser did to make this graph; nothing, for one written by hand."""
         outputs = () if outputs is None else outputs
-        self.input_nodes = _inputs(inputs)
-        self.output_nodes = _outputs(outputs)
-        self.update_nodes = _updates(updates, (*self.input_nodes, *self.output_nodes))
+        self.input_nodes = as_inputs(inputs)
+        self.output_nodes = as_outputs(outputs)
+        self.update_nodes = as_updates(updates, (*self.input_nodes, *self.output_nodes))
         if not self.output_nodes and not self.update_nodes:
             raise value_error("Graph", "there is no output and no update")
         self._structure = map_leaves(lambda _: None, outputs)
@@ -115,10 +122,12 @@ class Graph(Unique):
         self.variables: tuple[Node, ...] = tuple(
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
-        _check_names(self.variables)
+        check_names(self.variables)
         self.names: Mapping[Node, str] = MappingProxyType(variable_names(self.variables))
         """What programs and pictures call the variables."""
-        self._check_reached(unused)
+        check_reached(self.order, self.variables)
+        if unused == "warn":
+            self._warn_of_unused()
         self._is_complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -157,7 +166,7 @@ class Graph(Unique):
         - `x`: a variable of the graph, or the name of one.
         - `op`: who asks, as an error says it.
         """
-        node = None if isinstance(x, str) else _variable(x, f"what {op} is given")
+        node = None if isinstance(x, str) else as_variable(x, f"what {op} is given")
         for own, name in self.names.items():
             if own is node or (node is None and name == x):
                 return own
@@ -356,12 +365,12 @@ class Graph(Unique):
         precision: str | None,
     ) -> CompileOptions:
         """The options of a call of `op`."""
-        _check_threads(op, threads)
-        _check_flags(op, optimise=optimise, assume_finite=assume_finite, incremental=incremental)
-        watched = tuple([self.names[self.variable(x, "often")] for x in _as_list(often)])
+        check_threads(op, threads)
+        check_flags(op, optimise=optimise, assume_finite=assume_finite, incremental=incremental)
+        watched = tuple([self.names[self.variable(x, "often")] for x in list_variables(often)])
         return CompileOptions(
             *(engine, memory, watched, optimise, assume_finite, incremental, threads, plan),
-            *(_names(disable), _names(enable), precision),
+            *(rule_names(disable), rule_names(enable), precision),
         )
 
     @explain_bad_calls
@@ -534,19 +543,9 @@ class Graph(Unique):
             f"{len(self.update_nodes)} updates; {len(self.order)} nodes>"
         )
 
-    def _check_reached(self, unused: Literal["warn", "ignore"]) -> None:
-        reached = [n for n in self.order if isinstance(n.op, Variable)]
-        known = set(self.variables)
-        missing = [n for n in reached if n not in known]
-        if missing:
-            listed = list_some([*map(_variable_label, missing)])
-            within = any(map(is_of_step, missing))
-            said = "; what a step computes is known in it alone: let it return that" * within
-            raise value_error(
-                "Graph", f"the outputs depend on variables that are not inputs: {listed}{said}"
-            )
-        used = {*reached, *(target for target, _ in self.update_nodes)}
-        for node in self.input_nodes if unused == "warn" else ():
+    def _warn_of_unused(self) -> None:
+        used = {*self.order, *(target for target, _ in self.update_nodes)}
+        for node in self.input_nodes:
             if node not in used:
                 warn(f"Graph: input {self.names[node]!r} is used by no output")
 
@@ -582,8 +581,8 @@ def optimise(
         graph.results,
         evaluate=evaluator(),
         assume_finite=assume_finite,
-        disable=_names(disable),
-        enable=_names(enable),
+        disable=rule_names(disable),
+        enable=rule_names(enable),
     )
     arrays = [array_for(n) for n in done.outputs]
     count = len(graph.output_nodes)
@@ -596,166 +595,3 @@ def optimise(
         unused="ignore",
         rewrites=done.rewrites,
     )
-
-
-Variables = Array | str | Iterable[Array | str]
-"""Variables, or the names of some; one alone may be given as it is."""
-
-
-def _as_list(given: Variables) -> list[Array | str]:
-    if isinstance(given, (Array, str)):
-        return [given]
-    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise type_error(
-            "compile", f"often is {type(given).__name__}; accepted: variables, or their names"
-        )
-    return list(given)
-
-
-def _check_threads(op: str, threads: int | None) -> None:
-    if threads is None:
-        return
-    if as_int(threads, op, "threads") < 1:
-        raise value_error(op, f"threads is {threads}; it must be at least 1")
-    if threads > MAX_THREADS:
-        raise value_error(op, f"threads is {threads}; it must be at most {MAX_THREADS}")
-
-
-def _check_flags(op: str, **flags: object) -> None:
-    """Refuse whatever is no truth value: a string is always true."""
-    for word, flag in flags.items():
-        if not isinstance(flag, (bool, np.bool_)):
-            raise type_error(op, f"{word} is {flag!r}; accepted: True, False")
-
-
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    """Names of rules; one alone may be given as it is."""
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise type_error(
-            "optimise", f"rules are named by {type(given).__name__}; accepted: a list of names"
-        )
-    return tuple(given)
-
-
-def _place(node: Node) -> str:
-    return describe(node.sources) or "unknown place"
-
-
-def _variable_label(variable: Node) -> str:
-    """A variable by its name and place."""
-    name = variable.name
-    return f"{name!r} ({_place(variable)})" if _is_named(variable) else name
-
-
-def _is_named(node: Node) -> bool:
-    return isinstance(node.op, Variable) and bool(node.op.name)
-
-
-def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:
-    if isinstance(inputs, Array):
-        raise type_error("Graph", "inputs must be a list of variables, not one array")
-    if not isinstance(inputs, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise type_error(
-            "Graph", f"inputs must be a list of variables, not {type(inputs).__name__}"
-        )
-    nodes: dict[Node, int] = {}
-    for position, x in enumerate(inputs):
-        node = _variable(x, f"input {position}")
-        if node in nodes:
-            raise value_error(
-                "Graph", f"input {position} is {node.name!r}, as is input {nodes[node]}"
-            )
-        nodes[node] = position
-    return tuple(nodes)
-
-
-def _variable(x: object, what: str) -> Node:
-    if not isinstance(x, Array):
-        raise type_error("Graph", f"{what} is {type(x).__name__}; accepted: variables of tw.var")
-    if not isinstance(x.node.op, Variable):
-        former = former_variable(x)
-        if former is not None:
-            raise value_error(
-                "Graph",
-                f"{what} was variable {former.name!r} until it was assigned to ({_place(x.node)}): "
-                "the name stands for the result since. Give results names of their own, as "
-                "y = x.at[i].set(v) or y = x + 1; a variable's value is set on the program",
-            )
-        raise value_error(
-            "Graph",
-            f"{what} is {x.node.name} ({_place(x.node)}), not a variable; "
-            "accepted: arrays of tw.var",
-        )
-    return x.node
-
-
-def _outputs(outputs: Any) -> tuple[Node, ...]:
-    nodes: list[Node] = []
-    for position, x in enumerate(leaves(outputs)):
-        if not isinstance(x, Array):
-            raise type_error(
-                "Graph", f"output {position} is {type(x).__name__}; accepted: arrays of tawny.numpy"
-            )
-        nodes.append(x.node)
-    return tuple(nodes)
-
-
-def _updates(updates: Any, known: Sequence[Node]) -> tuple[tuple[Node, Node], ...]:
-    """Targets and sources; targets are named among the variables that `known` depend on, too."""
-    if updates is None:
-        return ()
-    if not isinstance(updates, Mapping):
-        raise type_error(
-            "Graph",
-            f"updates is {type(updates).__name__}; accepted: a dict from variables, or their "
-            "names, to the arrays they become",
-        )
-    pairs: dict[Node, Node] = {}
-    given = cast("Mapping[Array | str, Array]", updates)
-    reached = [*known, *[x.node for x in given.values() if isinstance(x, Array)]]  # pyright: ignore[reportUnnecessaryIsInstance]
-    for target, source in given.items():
-        if isinstance(target, str):
-            variable = _variable_named(target, reached)
-        else:
-            variable = _variable(target, "the target of an update")
-        if not isinstance(source, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise type_error(
-                "Graph", f"the update of {variable.name!r} is {type(source).__name__}, not an array"
-            )
-        if (source.shape, source.dtype) != (variable.shape, variable.dtype):
-            raise value_error(
-                "Graph",
-                f"the update of {variable.name!r} is {source.dtype}{list(source.shape)}; "
-                f"it must be {variable.dtype}{list(variable.shape)}",
-            )
-        if variable in pairs:
-            raise value_error("Graph", f"variable {variable.name!r} is updated twice")
-        pairs[variable] = source.node
-    return tuple(pairs.items())
-
-
-def _variable_named(name: str, nodes: Sequence[Node]) -> Node:
-    """The variable of that name among those that `nodes` depend on."""
-    variables = [n for n in toposort(nodes) if isinstance(n.op, Variable)]
-    found = [n for n in variables if n.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = " and ".join(map(_place, found))
-        raise value_error("Graph", f"updates: two variables are called {name!r} ({places})")
-    accepted = list_accepted([n.name for n in variables if _is_named(n)], name)
-    raise value_error("Graph", f"updates: no variable is called {name!r}; accepted: {accepted}")
-
-
-def _check_names(variables: tuple[Node, ...]) -> None:
-    seen: dict[str, Node] = {}
-    for node in variables:
-        if _is_named(node) and node.name in seen:
-            raise value_error(
-                "Graph",
-                f"two variables are called {node.name!r} ({_place(seen[node.name])} and "
-                f"{_place(node)}); names must be unique",
-            )
-        seen[node.name] = node

@@ -8,31 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
-from tawny.engine.lowering import LoweredGraph, is_leaf, result_of
-from tawny.engine.protocol import engine_named
-from tawny.errors import list_some, type_error, value_error
-from tawny.graph.expansion import (
-    ExpandedFusions,
-    ExpandedGroups,
-    expand_fusions,
-    expand_groups,
-    simplify_nodes,
-)
+from tawny.engine.lowering import LoweredGraph, is_leaf
+from tawny.errors import type_error
+from tawny.graph.program_nodes import ProgramNodes, explain_place
 from tawny.lazy import LazyModule, cached_property
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node
 from tawny.shape import size
-from tawny.source import describe
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
-    import html
-
     from tawny.graph import pickling
-    from tawny.graph.report import page
+    from tawny.graph.report import page, plan_text
 else:
-    html, pickling = LazyModule("html"), LazyModule("tawny.graph.pickling")
+    pickling = LazyModule("tawny.graph.pickling")
     page = LazyModule("tawny.graph.report.page")
+    plan_text = LazyModule("tawny.graph.report.plan_text")
 
 BlockKind = Literal["kept", "transient", "scratch"]
 
@@ -125,10 +116,6 @@ class Plan(Unique):
         """As data: its tables, and the nodes they speak of."""
         return pickling.reduce_plan(self)
 
-    @cached_property
-    def _expanded_groups(self) -> ExpandedGroups:
-        return expand_groups(self.lowered.results)
-
     @property
     def peak_bytes(self) -> int:
         """All the bytes a run has, kept values included; they are allocated once.
@@ -194,7 +181,7 @@ class Plan(Unique):
                 continue
             kind = self._kind(index)
             tenants = () if kind == "scratch" else schedule.occupants[index]
-            arrays = tuple(array_for(self._node(value)) for value, _ in tenants)
+            arrays = tuple(array_for(self.program_nodes.of_value(value)) for value, _ in tenants)
             out.append(Block(start, storage.bytes, storage.birth, storage.death - 1, kind, arrays))
         return tuple(sorted(out, key=lambda b: (b.offset, b.first)))
 
@@ -260,7 +247,7 @@ class Plan(Unique):
                 if kind != "scratch":
                     tenants = schedule.occupants[index]
                     newest = [v for v, made in tenants if made <= position] or [tenants[0][0]]
-                    array = array_for(self._node(newest[-1]))
+                    array = array_for(self.program_nodes.of_value(newest[-1]))
                 found.append(LiveMemory(storage.bytes, kind, array))
         return sorted(found, key=lambda one: -one.bytes)
 
@@ -269,7 +256,9 @@ class Plan(Unique):
         tenants = self.layout.schedule.occupants
         if storage >= len(tenants):
             return "scratch"
-        kept = self._kept_nodes.intersection([self._node(value) for value, _ in tenants[storage]])
+        kept = self._kept_nodes.intersection(
+            [self.program_nodes.of_value(value) for value, _ in tenants[storage]]
+        )
         return "kept" if kept else "transient"
 
     @cached_property
@@ -278,68 +267,18 @@ class Plan(Unique):
 
     # ------------------------------------------------------------- explanation
 
-    def _node(self, value: int) -> Node:
-        label = self.lowered.problem.values[value].label
-        assert isinstance(label, Node)
-        return label
-
-    def _title(self, node: Node) -> str:
-        return self.names.get(node, node.name)
-
-    def _locate(self, node: Node) -> tuple[Node, bool] | None:
-        """The program's node for one of the user's, and whether that is computed inside it.
-
-        There is none for what was optimised away.
-        """
-        node = self._results.get(node, node)
-        own = self._locate_own(node)
-        if own is None and (simple := self._simple.get(node)) is not None:
-            fused = self._expanded_fusions
-            own = self._locate_own(simple) or self._locate_own(
-                fused.program_node.get(simple, simple)
-            )
-            if own is None and simple in fused.inside:
-                around = self._locate_own(fused.inside[simple])
-                own = None if around is None else (around[0], True)
-        return own
-
-    def _locate_own(self, node: Node) -> tuple[Node, bool] | None:
-        """Where the program computes a node of its own, also if that is a member of a group."""
-        if (node, 0) in self.lowered.values:
-            return node, False
-        if node in self._expanded_groups.program_node:
-            return self._expanded_groups.program_node[node], False
-        return (self._step_around[node], True) if node in self._step_around else None
-
     @cached_property
-    def _expanded_fusions(self) -> ExpandedFusions:
-        written = {own: plain for plain, own in self._expanded_groups.program_node.items()}
-        results = [written.get(n, n) for n in self.lowered.results]
-        return expand_fusions(results, set(self._simple.values()))
-
-    @cached_property
-    def _results(self) -> dict[Node, Node]:
-        """The results as they are computed, by how they were written."""
-        return dict(zip(self.user_results, self.lowered.results, strict=False))
-
-    @cached_property
-    def _simple(self) -> dict[Node, Node]:
-        """What became of the user's nodes when the graph was simplified."""
-        return simplify_nodes(self.user_results)
-
-    @cached_property
-    def _step_around(self) -> dict[Node, Node]:
-        """The steps inside which nodes are computed that have no memory of their own."""
-        members, own = self._expanded_groups
-        return {m: step for step, inner in members.items() for m in inner if m not in own}
+    def program_nodes(self) -> ProgramNodes:
+        """The nodes that are run, found by those that you wrote."""
+        return ProgramNodes(self.lowered, self.user_results, self.names)
 
     def block_of(self, node: Node) -> int | None:
         """Which of `blocks` holds the value of `node`; None if it lies outside the plan."""
-        found = self._locate(node)
+        found = self.program_nodes.find(node)
         if found is None or found[1] or is_leaf(found[0]):
             return None
         node = found[0]
-        root = self._node(self.lowered.problem.roots[self.lowered.value(node)])
+        root = self.program_nodes.of_value(self.lowered.problem.roots[self.lowered.value(node)])
         return self._block_index.get(root)
 
     @cached_property
@@ -363,138 +302,18 @@ class Plan(Unique):
         """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        found, name = self._locate(array.node), self._title(array.node)
-        if found is None:
-            return self._why_not(array.node)
-        node, inside = found
-        if inside:
-            return f"{name}: computed inside {node!r}, without memory of its own"
-        said = self._why_so(node)
-        return said if self._title(node) == name else f"{name} is computed as {said}"
-
-    def _why_so(self, node: Node) -> str:
-        """Why a value that the program computes lies where it does."""
-        if is_leaf(node):
-            return f"{self._title(node)}: an input or constant, outside the plan"
-        value = self.lowered.problem.roots[self.lowered.value(node)]
-        root = self._node(value)
-        if root is not node:
-            return f"{node.name}: a view of {root!r}, without memory of its own"
-        variable = self.in_place_updates.get(node)
-        if variable is not None:
-            return f"{node.name}: computed in the memory of variable {self._title(variable)!r}"
-        return self._why_there(node, value)
-
-    def _why_not(self, node: Node) -> str:
-        """Why the program has no value for a node, and what has become of it."""
-        if node not in self._simple:
-            raise value_error("why", f"{node!r} is of another graph: this one does not compute it")
-        folded = f"{node.name}: known when the program was compiled, and folded into a constant"
-        if is_leaf(self._simple[node]):
-            return folded
-        gone = {node}
-        for later in self._simple:
-            if not gone.isdisjoint(later.inputs):
-                found = self._locate(later)
-                if found is not None:
-                    own, _ = found
-                    part = f"{node.name}: optimised away, as a part of {own!r}"
-                    return folded if is_leaf(own) else part
-                gone.add(later)
-        return f"{node.name}: optimised away"
-
-    def _why_there(self, node: Node, value: int) -> str:
-        parts: list[str] = []
-        if node in self.kept:
-            parts.append("kept for later runs, which may need it without computing it again")
-        over = self.layout.overwrites(value)
-        place = self.layout.offsets[value]
-        where = "nowhere" if place is None else str(place)
-        if over is not None:
-            parts.append(f"in place of {self._node(over)!r}")
-        else:
-            reasons = [f"operand {i}: {reason.value}" for i, reason in self.layout.refusals(value)]
-            parts.append("not in place: " + ("; ".join(reasons) or "it has no operands"))
-        sharers = [self._node(v) for v in self.layout.sharers(value)]
-        if sharers:
-            listed = list_some([*map(repr, sharers)])
-            parts.append(f"its bytes are also used by {listed}, at other times")
-        size = self.lowered.problem.values[value].bytes
-        return f"{node.name}: {size} bytes at {where}; " + "; ".join(parts)
+        return explain_place(self, array.node)
 
     # ------------------------------------------------------------ presentation
 
     def __str__(self) -> str:
-        lines = [
-            f"peak {_size(self.peak_bytes)} in {len(self.blocks)} blocks, "
-            f"lower bound {_size(self.lower_bound_bytes)}, unshared {_size(self.unshared_bytes)}; "
-            f"{_size(self.resident_bytes)} of variables and constants beside it",
-            f"{'step':>4}  {'bytes':>12}  {'at':>12}  what",
-        ]
-        for step in self._table_steps:
-            over = f", in place of {_name(step.over)}" if step.over is not None else ""
-            again = ", again" if step.again else ""
-            lines.append(
-                f"{step.position:>4}  {step.bytes:>12,}  {self._place(step):>12}  "
-                f"{_name(step.array)}{over}{again}"
-            )
-        if self._hidden_count:
-            lines.append(f"      ... and {self._hidden_count} more steps")
-        lines.extend(self.notes)
-        lines.append(engine_named(self.engine).describe(self.lowered.steps, self.threads))
-        if self.adapted:
-            lines.append(
-                f"chosen for {self.threads} threads: with their scratch memory the steps and bands "
-                "chosen for any number of threads do not fit into the budget"
-            )
-        return "\n".join(lines)
+        return plan_text.table(self)
 
     def __repr__(self) -> str:
-        return f"<Plan: {len(self.steps)} steps, peak {_size(self.peak_bytes)}>"
-
-    @property
-    def _table_steps(self) -> tuple[PlannedStep, ...]:
-        """The steps that a table shows."""
-        return (
-            self.steps
-            if len(self.steps) <= _MAX_TABLE_STEPS
-            else self.steps[: _MAX_TABLE_STEPS // 2]
-        )
-
-    @property
-    def _hidden_count(self) -> int:
-        """The number of steps that a table leaves out."""
-        return len(self.steps) - len(self._table_steps)
-
-    def _place(self, step: PlannedStep) -> str:
-        """Where the results of a step lie, for a table."""
-        names = self._variables.get(step.array.node, [])
-        arena = [f"{step.offset:,}"] if step.bytes or not names else []
-        return ", ".join(arena + ([f"in {', '.join(names)}"] if names else []))
-
-    @cached_property
-    def _variables(self) -> dict[Node, list[str]]:
-        """For each step the variables that hold some of its results."""
-        out: dict[Node, list[str]] = {}
-        for source, variable in self.in_place_updates.items():
-            out.setdefault(result_of(source)[0], []).append(self._title(variable))
-        return out
+        return f"<Plan: {len(self.steps)} steps, peak {plan_text.size_text(self.peak_bytes)}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th>{h}</th>" for h in ("step", "bytes", "at", "what", "in place of", "again")
-        )
-        rows = "".join(
-            f"<tr><td>{s.position}</td><td>{s.bytes:,}</td><td>{html.escape(self._place(s))}</td>"
-            f"<td>{html.escape(_name(s.array))}</td>"
-            f"<td>{html.escape(_name(s.over)) if s.over is not None else ''}</td>"
-            f"<td>{'again' if s.again else ''}</td></tr>"
-            for s in self._table_steps
-        )
-        title = html.escape(str(self).splitlines()[0])
-        more = f"<p>... and {self._hidden_count} more steps</p>" if self._hidden_count else ""
-        body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
-        table = f"<p>{title}</p><table>{body}</table>{more}"
+        table = plan_text.html_table(self)
         if not page.fits_frame(len(self.steps)):
             return table
         return (
@@ -529,41 +348,7 @@ class Plan(Unique):
         """
         if not isinstance(other, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("diff", f"{type(other).__name__} is no Plan")
-        lines = [
-            f"{what}: {_size(mine)} here, {_size(theirs)} there ({theirs - mine:+,} bytes)"
-            for what, mine, theirs in (
-                ("peak", self.peak_bytes, other.peak_bytes),
-                ("lower bound", self.lower_bound_bytes, other.lower_bound_bytes),
-                ("unshared", self.unshared_bytes, other.unshared_bytes),
-                ("variables and constants", self.resident_bytes, other.resident_bytes),
-            )
-            if mine != theirs
-        ]
-        lines += [
-            f"{what}: {mine} here, {theirs} there"
-            for what, mine, theirs in zip(
-                ("steps in place", "steps computed again"), self._counts, other._counts, strict=True
-            )
-            if mine != theirs
-        ]
-        here, there = ([s.array.node for s in p.steps] for p in (self, other))
-        for what, mine, theirs in (("kept", self.kept, other.kept), ("steps", here, there)):
-            for place, one, rest in (("here", mine, theirs), ("there", theirs, mine)):
-                only = [n for n in dict.fromkeys(one) if n not in set(rest)]
-                if only:
-                    lines.append(f"{what} only {place}: {list_some([*map(repr, only)])}")
-        if here != there and set(here) == set(there):
-            lines.append("the same steps in another order, or computed again")
-        places = [{s.array.node: s.offset for s in p.steps} for p in (self, other)]
-        moved = [n for n, offset in places[0].items() if places[1].get(n, offset) != offset]
-        if moved:
-            lines.append(f"elsewhere in memory: {list_some([*map(repr, moved)])}")
-        return "\n".join(lines) or "no difference"
-
-    @property
-    def _counts(self) -> tuple[int, int]:
-        """How many steps are in place, and how many compute something again."""
-        return sum(s.over is not None for s in self.steps), sum(s.again for s in self.steps)
+        return plan_text.difference(self, other)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw blocks over time with matplotlib; gives the axes.
@@ -578,24 +363,3 @@ class Plan(Unique):
         from tawny.graph.report.plot import draw  # noqa: PLC0415  (matplotlib is an extra)
 
         return draw(self, ax)
-
-
-_MAX_TABLE_STEPS = 60
-"""Steps shown in a table."""
-
-_MAX_PLACES = 3
-"""Places of the user's program named in a line of a table."""
-
-
-def _name(array: Array) -> str:
-    node = array.node
-    more = ", ..." if len(node.sources) > _MAX_PLACES else ""
-    where = f" [{describe(node.sources[:_MAX_PLACES])}{more}]" if node.sources else ""
-    return f"{node.name} {node.dtype}{list(node.shape)}{where}"
-
-
-def _size(count: int) -> str:
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} B"

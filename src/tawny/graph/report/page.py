@@ -285,7 +285,7 @@ def _twins(plan: Plan, written: DrawnGraph, run: DrawnGraph) -> list[int]:
         outermost = one
         while outermost.owner >= 0:
             outermost = written.drawn[outermost.owner]
-        found = plan._locate(outermost.node)  # pyright: ignore[reportPrivateUsage]
+        found = plan.program_nodes.find(outermost.node)
         number = None if found is None else run.number.get(found[0])
         if number is None:
             out.append(NO_TWIN)
