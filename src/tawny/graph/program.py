@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -11,23 +10,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 import numpy as np
 
-from tawny.array import Array, array_for, check_unmasked
+from tawny.array import Array, array_for
 from tawny.bad_calls import explain_bad_calls
-from tawny.engine.protocol import BindableArray, DirectRun, Executable, MemoryRange
+from tawny.engine.protocol import DirectRun, Executable
 from tawny.errors import list_accepted, list_some, type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
+from tawny.graph.binding import VariableBinding
 from tawny.graph.compilation import Compilation
 from tawny.graph.options import CompileOptions
 from tawny.graph.plan import Plan
 from tawny.graph.profile.recording import recording
+from tawny.graph.run_record import Run
 from tawny.graph.stages import Stages
 from tawny.graph.values import as_rows, variable_value
-from tawny.lazy import LazyModule, cached_property
+from tawny.lazy import LazyModule
 from tawny.node import Node, Value
 from tawny.progress import progress
 from tawny.rewrite.ledger import Rewrites
 from tawny.shape import as_int
-from tawny.unique import Unique
 
 CLUSTERS: Final = "tawny.distributed.mapping"
 """The module that hands runs to clusters; it stands above this one and is loaded on demand."""
@@ -55,45 +55,6 @@ class DirectCall(NamedTuple):
     """What is computed."""
     given: tuple[tuple[int, None], ...]
     """The numbers of the variables that are written."""
-
-
-@final
-class Run(Unique):
-    """A record of one run."""
-
-    def __init__(self, compiled: Compilation, nodes: frozenset[Node], seconds: float) -> None:
-        self._compiled = compiled
-        self._nodes = nodes
-        self.seconds = seconds
-        """How long it took; if it was one of several steps, as long as they did on average."""
-
-    @cached_property
-    def executed(self) -> list[Array]:
-        """The arrays that were computed, in order."""
-        return [array_for(n) for n in self._compiled.in_order(self._nodes)]
-
-    @cached_property
-    def reused(self) -> list[Array]:
-        """The arrays whose values were still right."""
-        everything = self._compiled.nodes_after_change(None)
-        return [array_for(n) for n in self._compiled.in_order(everything - self._nodes)]
-
-    @cached_property
-    def steps(self) -> list[int]:
-        """The places in `plan.steps` of the steps that were run."""
-        steps = self._compiled.plan.steps
-        return [step.position for step in steps if step.array.node in self._nodes]
-
-    @cached_property
-    def bytes(self) -> int:
-        """Bytes of the values computed."""
-        return sum(a.nbytes for a in self.executed)
-
-    def __repr__(self) -> str:
-        return (
-            f"<Run: {len(self.executed)} executed, {len(self.reused)} reused, "
-            f"{self.seconds * 1e3:.3f} ms, {self.bytes} bytes>"
-        )
 
 
 @final
@@ -410,7 +371,7 @@ class Program:
         executable, kinds = self._compiled.executable, self._kinds
         bits, changed = self._bits or self._find_bits(), self._changed
         if bind:
-            values = self._locate_all(values)
+            values = self._locate(values)
         for index, value in values:
             changed |= bits[index]
             if type(value) is np.ndarray and (value.shape, value.dtype) == kinds[index]:
@@ -437,56 +398,15 @@ class Program:
         finally:
             self._being_set = ()
 
-    def _locate_all(self, arrays: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """Arrays as the engine binds them.
-
-        Those that a run would change while it reads them, or cannot change, are refused.
-        """
-        located = {i: self._locate(i, array) for i, array in arrays}
-        self._check_bindable({i: one.range for i, one in located.items()})
-        return [(i, one.array) for i, one in located.items()]
-
-    def _check_bindable(self, found: Mapping[int, MemoryRange]) -> None:
-        """Refuse to bind to bytes that a run would change while it reads them, or cannot change."""
-        executable, changing = self._compiled.executable, self._changing()
-        others = [i for i in range(len(self._variables)) if i not in self._unset and i not in found]
-        ranges = {i: executable.variable_range(i) for i in others} | {**found}
-        arena, meeting = executable.arena_range, _overlap(ranges.values())
-        for index, own in found.items():
-            name = self._name(index)
-            if index in changing and not own.writeable:
-                raise value_error(
-                    "set",
-                    f"variable {name!r} is updated, but bound to a read-only array; bind a copy",
-                )
-            if own.overlaps(arena):
-                raise value_error(
-                    "set",
-                    f"variable {name!r} cannot be bound to an output's view: each run overwrites "
-                    "that memory; bind a copy",
-                )
-            for other, place in ranges.items() if meeting else ():
-                one_changes = index in changing or other in changing
-                if other != index and one_changes and own.overlaps(place):
-                    target = self._name(index if index in changing else other)
-                    raise value_error(
-                        "set",
-                        f"variables {name!r} and {self._name(other)!r} cannot share "
-                        f"memory, since updates change {target!r}; bind a copy",
-                    )
-
-    def _locate(self, index: int, array: Any) -> BindableArray:
-        """An array that a variable is to lie in; refused if it cannot."""
-        node, what = self._variables[index], f"variable {self._name(index)!r}"
-        check_unmasked(array, "Program", f"the value of {what}")
-        found = self._compiled.executable.locate(index, array)
-        if found is None:
-            raise value_error(
-                "Program",
-                f"{what} can be bound only to a contiguous {node.dtype}{list(node.shape)} array "
-                f"in the memory of engine {self.engine!r}",
-            )
-        return found
+    def _locate(self, arrays: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """Arrays as the engine binds variables to them; refused if it cannot."""
+        names = [self._name(index) for index in range(len(self._variables))]
+        binding = VariableBinding(self._compiled.executable, self._variables, names, self.engine)
+        located = {index: binding.locate(index, array) for index, array in arrays}
+        with_values = {*range(len(self._variables))} - self._unset
+        ranges = {index: found.range for index, found in located.items()}
+        binding.check(ranges, with_values - located.keys(), self._changing())
+        return [(index, found.array) for index, found in located.items()]
 
     def _changing(self) -> frozenset[int]:
         """The variables that updates change, by their numbers."""
@@ -851,9 +771,3 @@ def _reentry_error(what: str) -> RuntimeError:
             "use inside"
         )
     )
-
-
-def _overlap(ranges: Iterable[MemoryRange]) -> bool:
-    """Whether some of these ranges have bytes in common."""
-    ordered = sorted([one for one in ranges if one.start < one.stop])
-    return any(one.overlaps(other) for one, other in pairwise(ordered))

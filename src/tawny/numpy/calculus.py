@@ -12,6 +12,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories, kind_of
 from tawny.errors import type_error, value_error
+from tawny.numpy.axis_functions import average
 from tawny.numpy.composite import complex_of, cumprod, cumsum, diff, where
 from tawny.numpy.matrix_functions import lstsq
 from tawny.operator import public
@@ -22,7 +23,7 @@ from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
 from tawny.ops.precision import in_single
-from tawny.ops.reduction import average, sum
+from tawny.ops.reduction import sum
 from tawny.ops.selection import take
 from tawny.ops.series import vander
 from tawny.ops.sorting import argsort, searchsorted

@@ -13,6 +13,7 @@ from tawny.array import Array, ArrayLike, lift, lift_each, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, value_error
 from tawny.node import make
+from tawny.numpy.axis_functions import count_nonzero
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, copy, eye, filled_array
@@ -23,7 +24,7 @@ from tawny.ops.factorisation import svdvals
 from tawny.ops.linalg import cross_product, matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
 from tawny.ops.precision import in_single
-from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
+from tawny.ops.reduction import Axis, any, max, min, sum
 from tawny.ops.systems import Inv, Pinv, check_matrix, check_square, inv, lapack_operands, solve
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduction_shape
 
