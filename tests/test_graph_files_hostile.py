@@ -244,6 +244,33 @@ def test_bodies_that_grouping_does_not_make_are_refused(tmp_path: Path, name: st
         load(path)
 
 
+PRODUCTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "another op than a product": lambda a: a.__setitem__("product", {"op": "transpose", "attributes": {"axes": [1, 0]}}),
+    "an elementwise op": lambda a: a.__setitem__("product", {"op": "add"}),
+    "a product with more to it": lambda a: a["product"].__setitem__("inputs", [0]),
+    "a convolution of matrices": lambda a: a.__setitem__(
+        "product", {"op": "convolution", "attributes": {"strides": [1], "padding": [[0, 0]], "dilation": [1], "groups": 1}}
+    ),
+    "a product inside a product": lambda a: a.__setitem__("product", {"op": "fused_product", "attributes": dict(a)}),
+    "a scale without a bias": lambda a: a["epilogue"].update(bias=False, scaled=True),
+    "another number of operands": lambda a: a["epilogue"].update(residual=True),
+    "pieces without a body": lambda a: a.__setitem__("pieces", 2),
+    "no pieces": lambda a: a.__setitem__("pieces", 0),
+    "a body that is none": lambda a: a.__setitem__("body", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_that_fusion_does_not_make_are_refused(tmp_path: Path, name: str) -> None:
+    x, w, b = tw.var("x", (4, 8)), tw.var("w", (8, 6)), tw.var("b", (6,))
+    (out,) = optimise([tnp.maximum(x @ w + b, 0).node], evaluate=run).outputs
+    path = path_of(Graph([x, w, b], [array_for(out)]), tmp_path)
+    assert len(load(path).order) == 4
+    rebuilt(path, lambda g: PRODUCTS[name](node("fused_product")(g)["attributes"]))
+    with pytest.raises(GraphFileError):
+        load(path)
+
+
 def test_loading_takes_as_long_as_the_file_is_large(tmp_path: Path) -> None:
     """Not as the arrays that it speaks of: nothing of them is made or counted."""
     x = tw.var("x", shape=(10**6, 10**6))

@@ -182,22 +182,18 @@ def _decode_plain(data: Json, kind: type[Any]) -> Any:
         return complex(_decode_plain(data[0], float), _decode_plain(data[1], float))
     if issubclass(kind, enum.Enum) and isinstance(data, str) and data in kind.__members__:
         return kind[data]
-    if issubclass(kind, Op) and isinstance(data, dict) and data.get("op") == kind.declaration.name:
-        return _decode_inner_op(data)
+    if (
+        issubclass(kind, Op)
+        and isinstance(data, dict)
+        and data.get("op") == kind.declaration.name
+        and data.keys() <= {"op", "attributes"}
+    ):
+        return decode_op(dict(data))
     if dataclasses.is_dataclass(kind) and isinstance(data, dict):
         fields = _hints(kind)
         if data.keys() == fields.keys():
             return kind(**{f: decode(data[f], k) for f, k in fields.items()})
     raise _mismatch(data, kind)
-
-
-def _decode_inner_op(data: dict[str, Json]) -> Op:
-    """An op that is an attribute of another."""
-    rest = dict(data)
-    op = decode_op(rest)
-    if rest:
-        raise MalformedError(f"op {op.facts().name} cannot have {excerpt(sorted(rest))}")
-    return op
 
 
 def _integer(value: int) -> int:

@@ -71,6 +71,7 @@ def value_from(data: bytes) -> Value:
 
 
 PROTOCOL: Final = 4
+"""The version of the pickle format that plans are written in."""
 
 
 def reduce_plan(plan: Plan) -> Any:

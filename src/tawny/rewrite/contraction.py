@@ -1,4 +1,7 @@
-"""Contraction: several ops that one kernel does, as the report has them.
+"""Contraction: several ops that one kernel does, as in the report that Tawny follows.
+
+In the rows `x`, `y` and `z` stand for any operand, `k`, `rate` and `epsilon` for constants that have
+one value everywhere.
 
 A product may round differently inside a fused multiply-add, so these rows are contracting, except
 those that compute the same expression.  A node disappears into another only when nothing else reads

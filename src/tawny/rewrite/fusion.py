@@ -1,4 +1,7 @@
-"""Products and what surrounds them: transposes before, bias, residual and activation after.
+"""Products and what surrounds them: transposes before, the epilogue after.
+
+A bias, a residual and an activation become the epilogue of a `FusedProduct`.  The rest of its tail,
+a body that uses the product up, is found when there are groups: see `groups.products`.
 
 A step after a product is taken into it only when nothing else reads the product.  An addend that
 is made later delays the product, which must not raise the peak (see `lifetimes`).  Where both

@@ -1,8 +1,9 @@
 """What a box of a result needs of the operands: a rule for each op that can be computed in blocks.
 
 A rule says two things of an op: into which chunks its result falls, given those of the operands,
-and, for a box of the result, which boxes of the operands are read and what is made of them.  Ops
-without a rule are computed whole.
+and, for a box of the result, which boxes of the operands are read and what is made of them.  A box
+is a range along every axis, chunks are the sizes of the blocks along every axis.  Ops without a
+rule are computed whole.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The pass that joins a group, or an elementwise op, with a matrix product that only it reads.
+"""The pass that makes a group, or an elementwise op, the body of the matrix product it reads.
 
-The kernel of both computes a few rows of the product at a time and uses them up, so the product is
-never whole in memory.  They are joined where that saves the product's memory: its result is large,
-no result of the group would have been written over it, and waiting for the group keeps no more
-bytes than the product has.
+The product may have an epilogue already, by `rewrite.fusion`; both are then its tail.  The kernel
+of all computes a few rows of the product at a time and uses them up, so the product is never whole
+in memory.  They are joined where that saves the product's memory: its result is large, no result of
+the group would have been written over it, and waiting for the group keeps no more bytes than the
+product has.
 """
 
 from __future__ import annotations
