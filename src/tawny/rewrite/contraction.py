@@ -1,6 +1,6 @@
 """Contraction: several ops that one kernel does, as in the report that Tawny follows.
 
-In the rows `x`, `y` and `z` stand for any operand, `k`, `rate` and `epsilon` for constants that have
+In the rows `x`, `y` and `z` stand for any operand, `k`, `rate` and `epsilon` for constants with
 one value everywhere.
 
 A product may round differently inside a fused multiply-add, so these rows are contracting, except
