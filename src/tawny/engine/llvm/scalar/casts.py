@@ -5,6 +5,7 @@ from __future__ import annotations
 from tawny import dtype as dt
 from tawny.dtype import DType, kind_of
 from tawny.engine.llvm.ir.builder import F32, F64, I32, I64, Function, Type, Value
+from tawny.engine.llvm.ir.truncation import cut_by_instruction
 from tawny.engine.llvm.scalar.numbers import (
     Number,
     Pair,
@@ -92,6 +93,9 @@ def _odd_float64(f: Function, value: Value, signed: bool) -> Value:
 
 def _cut(f: Function, value: Value, type: Type) -> Value:
     """The whole part as a signed integer; the least one where it does not fit."""
+    made = cut_by_instruction(f, value) if type == I32 else None
+    if made is not None:
+        return made
     bound = 2.0 ** (type.bits - 1)
     # The greatest float below the bound fits; below -bound the next one may still be cut to it.
     inside = (value < bound) & (value > _limit_below(value.type, -bound))
