@@ -18,6 +18,7 @@ from tawny.engine.cpu.products.preparation import KernelWithPacking, PanelPrepar
 from tawny.engine.cpu.products.product import Product, kernel_of
 from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
 from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
+from tawny.engine.cpu.products.wide_rows import WideRows, in_chunks
 from tawny.engine.llvm.ir.builder import Value
 from tawny.ops.fused_products import PLAIN, Epilogue
 
@@ -120,7 +121,16 @@ def product_kernel(
         "b_start": 0,
         "c_start": 0,
     }
-    product = Product(element, epilogue, blocking, panels, order, axes, StridedRows(), numbers)
+    source: RowSource = StridedRows()
+    rows_bytes = 0
+    if element.stored != element.computed and matrices.a_step == element.nbytes:
+        numbers["wide_row"] = matrices.depth * element.computed.nbytes
+        blocking, rows_bytes = in_chunks(blocking, numbers["wide_row"])
+        source = WideRows()
+    product = Product(
+        *(element, epilogue, blocking, panels, order, axes, source, numbers),
+        rows_bytes=rows_bytes,
+    )
     code = kernel_of([product], operands, workers, shared=shared, scale_at=scale_at)
     return KernelWithPacking(code, preparation)
 

@@ -105,8 +105,14 @@ def accumulate(
     sums: Sequence[Value],
     walk: Walk,
     masks: Sequence[Value | None],
+    *,
+    left: Element | None = None,
 ) -> list[Value]:
-    """The sums, row by row, with the products along a walk added."""
+    """The sums, row by row, with the products along a walk added.
+
+    Elements of the left matrix are as all others, unless `left` says how they lie.
+    """
+    single = element if left is None else left
 
     def stepped(state: list[Value]) -> list[Value]:
         before, (offset, panel, *elsewhere) = state[: len(sums)], state[len(sums) :]
@@ -114,7 +120,7 @@ def accumulate(
             element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
         ]
-        rows = [element.splat_parts(f, f.offset(row, offset)) for row in walk.rows]
+        rows = [single.splat_parts(f, f.offset(row, offset)) for row in walk.rows]
         after = before
         for part in range(element.parts):
             if part:
