@@ -31,14 +31,13 @@ from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass, RunKey
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.loop_checkpoints import (
-    LoopCut,
     LoopPair,
     checkpoint_pass,
-    choose_cut,
     cost_text,
-    even_cut,
+    cuts_of,
     loop_pairs,
 )
+from tawny.rewrite.loop_cuts import LoopCut
 from tawny.rewrite.pipeline import OptimisedGraph
 
 GROUPING_RISE: Final = 1.01
@@ -278,12 +277,14 @@ class CheckpointLoops:
         made = planned
         for _ in range(MOST_CUT_TOGETHER):
             pair = next(iter(loop_pairs(made.version.flow)), None)
-            cut = None if pair is None else choose_cut(pair, planned.arena - budget)
-            if pair is None or cut is None:
+            cuts = [] if pair is None else cuts_of(pair, planned.arena - budget)
+            if pair is None or not cuts:
                 return None
-            made = self._apply(made, pair, cut)
+            made = self._apply(made, pair, cuts[0])
             if made.arena <= WORTHWHILE_SHARE * planned.arena or _fits(made, budget):
                 return made._replace(reliefs=(*planned.reliefs, self.name))
+            if made.arena > planned.arena:
+                return None
         return None
 
     def _cut(self, planned: PlannedVersion, pair: LoopPair, budget: int) -> PlannedVersion:
@@ -291,17 +292,16 @@ class CheckpointLoops:
         best, tried = planned, set[LoopCut]()
         excess = planned.arena - budget
         for _ in range(MOST_TRIED_CUTS):
-            cut = choose_cut(pair, excess)
-            if cut in tried:
-                cut = even_cut(pair)
-            if cut is None or cut in tried:
+            cuts = [cut for cut in cuts_of(pair, excess) if cut not in tried]
+            made = [self._apply(planned, pair, cut) for cut in cuts]
+            if not made:
                 break
-            tried.add(cut)
-            other = self._apply(planned, pair, cut)
-            best = min(best, other, key=lambda one: one.arena)
-            if other.arena <= budget:
-                break
-            excess += other.arena - budget
+            tried.update(cuts)
+            least = min(made, key=lambda one: one.arena)
+            best = min(best, least, key=lambda one: one.arena)
+            if least.arena <= budget:
+                return next(one for one in made if one.arena <= budget)
+            excess += max(least.arena - budget, pair.row_bytes)
         return best
 
     def _apply(self, planned: PlannedVersion, pair: LoopPair, cut: LoopCut) -> PlannedVersion:

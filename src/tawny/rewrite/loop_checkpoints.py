@@ -1,15 +1,13 @@
 """Loops whose derivatives keep less: parts of the steps are computed again on the way back.
 
 A loop forward keeps rows for a loop back.  Cut into segments, it keeps what it carries at the start
-of each, and computes a segment again when the way back comes to it.  What it keeps so is itself
-rows for the way back, which may be cut again: with r cuts, n steps keep r + 1 times the (r + 1)-th
-root of n.  Steps at the end, whose rows are kept, are not computed again.
+of each, and computes a segment again when the way back comes to it.  Steps at the end, whose rows
+are kept, are not computed again.  `loop_cuts` says which cut computes least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt, pow
 from typing import Final, NamedTuple
 
 import tawny.numpy as np
@@ -19,17 +17,24 @@ from tawny.loops.building import (
     LoopResults,
     LoopStep,
     build_loop,
-    maker_of,
     place_variable,
     step_variable,
     written_out,
 )
 from tawny.node import Node, Part, make, part, scalar, source_scope, toposort
 from tawny.op import ELEMENTWISE, nbytes
-from tawny.ops.loops import BodyOp, ScanLoop, with_bodies
+from tawny.ops.loops import PLACE_TYPE, BodyOp, DrawNumbering, ScanLoop, with_bodies
 from tawny.ops.random import Draw
 from tawny.ops.subgraph import Subgraph, substitute
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
+from tawny.rewrite.loop_cuts import (
+    LoopCut,
+    StepBytes,
+    bytes_kept,
+    choose_cut,
+    steps_again,
+    whole_segments,
+)
 from tawny.source import describe
 
 CHECKPOINT: Final = RuleInfo(
@@ -37,9 +42,6 @@ CHECKPOINT: Final = RuleInfo(
     Kind.EXACT,
     "a loop back over rows that another kept = one that computes segments again",
 )
-
-MOST_CUTS: Final = 4
-"""How often steps are computed again, at most."""
 
 _ADD: Final = ELEMENTWISE["add"]
 _MULTIPLY: Final = ELEMENTWISE["multiply"]
@@ -70,17 +72,18 @@ class LoopPair(NamedTuple):
         return sum([nbytes(types[i]) for i in self.saved])
 
     @property
-    def carry_bytes(self) -> int:
-        """Bytes that are kept at the start of a segment."""
+    def step_bytes(self) -> StepBytes:
+        """Bytes that are kept at the start of a segment, and for a step."""
         op = _loop(self.forward)
-        return sum([nbytes(kind) for kind in op.body.result_types[: op.carries]])
+        carried = sum([nbytes(kind) for kind in op.body.result_types[: op.carries]])
+        return StepBytes(carried, self.row_bytes)
 
-
-class LoopCut(NamedTuple):
-    """The numbers of steps that are computed again, and of those that a segment has."""
-
-    again: int
-    segment: int
+    @property
+    def joins(self) -> bool:
+        """Whether rows of segments and of the steps after them are joined for somebody else."""
+        op, back = _loop(self.forward), _loop(self.backward)
+        rows = len(op.body.result_types) - op.carries > len(self.saved)
+        return rows or len(back.body.result_types) > back.carries
 
 
 def _loop(node: Node) -> ScanLoop:
@@ -153,73 +156,34 @@ def _only_draws(body: Subgraph) -> bool:
 # ----------------------------------------------------------------------- choosing
 
 
-def choose_cut(pair: LoopPair, excess: int) -> LoopCut | None:
-    """The cut that computes least again and saves some bytes; the smallest, where none does.
+def cuts_of(pair: LoopPair, excess: int) -> list[LoopCut]:
+    """Cuts that save so many bytes, or many; the one that computes least again first.
 
-    None where nothing is saved.  What is kept at the start of segments may be cut again.
+    Where rows are joined, which takes memory for all of them, there is one with nothing to join.
     """
-    length, whole = pair.length, pair.length * pair.row_bytes
-    cut, room = even_cut(pair), whole - excess
-    if _bytes_kept(pair, cut, 1) > room:
-        cut = _finest(pair, room)
-    else:
-        low, high = 1, length
-        while low < high:
-            middle = (low + high) // 2
-            if _bytes_kept(pair, _even(pair, middle), 1) <= room:
-                high = middle
-            else:
-                low = middle + 1
-        cut = _even(pair, high)
-    return cut if _bytes_kept(pair, cut, MOST_CUTS) < whole else None
-
-
-def even_cut(pair: LoopPair) -> LoopCut:
-    """The cut of all steps whose segments and their starts take least together."""
-    return _even(pair, pair.length)
-
-
-def _even(pair: LoopPair, again: int) -> LoopCut:
-    """The cut of this many steps or a few more whose segments and their starts take least."""
-    segment = isqrt(max(1, again * max(1, pair.carry_bytes) // max(1, pair.row_bytes)))
-    return _cut_of_whole_segments(pair, again, min(again, max(1, segment)))
-
-
-def _cut_of_whole_segments(pair: LoopPair, again: int, segment: int) -> LoopCut:
-    """A cut of whole segments."""
-    count = min(-(-again // segment), pair.length // segment)
-    return LoopCut(count * segment, segment)
-
-
-def _finest(pair: LoopPair, room: int) -> LoopCut:
-    """The cut of all steps that fits when starts are cut again, as seldom as possible."""
-    sizes = sorted({max(1, round(pair.length ** (i / 24))) for i in range(24)})
-    cuts = [_cut_of_whole_segments(pair, pair.length, size) for size in sizes]
-    best = cuts[0]
-    for count in range(2, MOST_CUTS + 1):
-        best = min(cuts, key=lambda cut: _bytes_kept(pair, cut, count))
-        if _bytes_kept(pair, best, count) <= room:
-            break
-    return best
-
-
-def _bytes_kept(pair: LoopPair, cut: LoopCut, cuts: int) -> float:
-    """Bytes that are kept after some cuts: those of rows, and of the starts of segments."""
-    starts = -(-cut.again // cut.segment)
-    rows = (pair.length - cut.again + cut.segment) * pair.row_bytes
-    times = min(i * pow(starts, 1 / i) for i in range(1, cuts + 1))
-    return rows + times * pair.carry_bytes
+    length, step = pair.length, pair.step_bytes
+    room = length * step.row - excess
+    cuts = [choose_cut(length, room, step), whole_segments(length, step) if pair.joins else None]
+    whole = length * step.row
+    return [cut for cut in cuts if cut is not None and bytes_kept(cut, length, step) < whole]
 
 
 def cost_text(pair: LoopPair, cut: LoopCut) -> str:
     """What a cut computes again, in words."""
-    where, whole = describe(pair.forward.sources), pair.length * pair.row_bytes
-    kept = int(_bytes_kept(pair, cut, 1))
+    where, length = describe(pair.forward.sources), pair.length
+    first, again = length - _steps_kept(cut, length), steps_again(cut)
+    more = "" if again == first else f", in all {again:,} times"
+    kept, whole = bytes_kept(cut, length, pair.step_bytes), length * pair.row_bytes
     return (
-        f"{cut.again:,} of the {pair.length:,} steps of a loop are computed again for its "
-        f"derivative, {cut.segment:,} at a time: {kept:,} bytes are kept instead of {whole:,}"
+        f"{first:,} of the {length:,} steps of a loop are computed again for its derivative{more}, "
+        f"{cut.segment:,} or fewer at a time: {kept:,} bytes are kept instead of {whole:,}"
         + (f"  [{where}]" if where else "")
     )
+
+
+def _steps_kept(cut: LoopCut | None, length: int) -> int:
+    """How many steps at the end are not computed again."""
+    return length if cut is None else _steps_kept(cut.tail, length - cut.again)
 
 
 # ------------------------------------------------------------------------ cutting
@@ -244,17 +208,52 @@ def checkpoint_pass(pair: LoopPair, cut: LoopCut) -> Pass:
 
 def cut_pair(pair: LoopPair, cut: LoopCut) -> dict[Node, Node]:
     """What takes the place of the results of both loops, but for the rows that were kept."""
-    loops = _PairOfLoops(pair)
+    loops, op = _PairOfLoops(pair), _loop(pair.forward)
+    span = _Span(None, op.length, op.numbering)
     with source_scope(pair.forward.sources):
-        forward, starts, kept = loops.go_forward(cut)
+        forward, kept = loops.go_forward(cut, span, loops.first, loops.rows, loops.read)
     with source_scope(pair.backward.sources):
-        back = loops.go_back(cut, starts, kept)
-    first = _loop(pair.forward).carries
-    others = [first + i for i in loops.read]
+        back = loops.go_back(cut, span, kept, loops.last, loops.rows, loops.others)
+    others = [op.carries + i for i in loops.read]
     made = {part(pair.forward, i): x for i, x in enumerate(forward.carries)}
     made |= {part(pair.forward, i): x for i, x in zip(others, forward.rows, strict=True)}
     results = [*back.carries, *back.rows]
     return made | {part(pair.backward, i): x for i, x in enumerate(results)}
+
+
+class _Span(NamedTuple):
+    """Steps that follow one another: the place of the first, and how those that draw do so."""
+
+    base: Node | None
+    length: int
+    numbering: DrawNumbering
+
+    def part(self, extent: range) -> _Span:
+        """Some of the steps."""
+        base = self._shifted(extent.start)
+        return _Span(base, len(extent), self.numbering.part(extent.start))
+
+    def segment(self, place: Node, extent: range, size: int) -> _Span:
+        """The steps of a segment, in a loop over those of an extent."""
+        first = make(_MULTIPLY, (place, scalar(size, place.dtype, "loop")))
+        base = self._shifted(extent.start)
+        whole = first if base is None else make(_ADD, (base, first))
+        return _Span(whole, size, self.numbering._replace(first=0))
+
+    def _shifted(self, start: int) -> Node | None:
+        """The place of a step."""
+        if not start:
+            return self.base
+        first = scalar(start, PLACE_TYPE[1], "loop")
+        return first if self.base is None else make(_ADD, (self.base, first))
+
+
+class _Kept(NamedTuple):
+    """What the way back finds: the starts of segments, or rows; and that of the steps after."""
+
+    starts: Sequence[Node] = ()
+    rows: Sequence[Node] = ()
+    tail: _Kept | None = None
 
 
 class _PairOfLoops:
@@ -277,66 +276,68 @@ class _PairOfLoops:
         step, _ = self.forward
         self.read = [i for i in range(len(step.new_rows)) if i not in self.saved]
 
-    def go_forward(self, cut: LoopCut) -> tuple[LoopResults, list[Node], list[Node]]:
-        """The results that others read, the starts of segments, and what the last steps keep."""
-        head, tail = self._extents(cut)
-        carries = [step_variable("a carry", (x.shape, x.dtype)) for x in self.first]
-        place, rows = place_variable(), _segments_of(self.rows, cut)
-        base = _base(place, cut, head)
-        inner = self._forward(carries, rows, cut.segment, base, self.read)
-        step = LoopStep(
-            place,
-            tuple(carries),
-            tuple(rows),
-            tuple(inner.carries),
-            (*inner.rows, *carries),
-        )
-        given = [_fold(_rows_of(x, head), cut) for x in self.rows]
-        outer = self._outer(step, self.first, given, cut, self.op, (inner,))
-        count = len(self.read)
-        made, starts = [_unfold(x) for x in outer.rows[:count]], outer.rows[count:]
+    def go_forward(
+        self,
+        cut: LoopCut | None,
+        span: _Span,
+        first: Sequence[Node],
+        rows: Sequence[Node],
+        wanted: Sequence[int],
+    ) -> tuple[LoopResults, _Kept]:
+        """Some steps forward: the last carries, rows that are wanted, and what is kept."""
+        count = len(wanted)
+        if cut is None:
+            made = self._steps_forward(span, first, rows, [*wanted, *self.saved])
+            return LoopResults(made.carries, made.rows[:count]), _Kept(rows=made.rows[count:])
+        head, tail = self._extents(cut, span)
+        place, carries, own = place_variable(), _alike(first), _segments_of(rows, cut)
+        inner = self._steps_forward(span.segment(place, head, cut.segment), carries, own, wanted)
+        new = tuple(inner.carries), (*inner.rows, *carries)
+        step = LoopStep(place, tuple(carries), tuple(own), *new)
+        given = [_fold(_rows_of(x, head), cut) for x in rows]
+        outer = self._over_segments(cut, span, step, first, given, self.op)
+        joined, starts = [_unfold(x) for x in outer.rows[:count]], outer.rows[count:]
         if not len(tail):
-            return LoopResults(outer.carries, made), starts, []
-        own = [_rows_of(x, tail) for x in self.rows]
-        base = scalar(tail.start, place.dtype, "loop")
-        wanted = [*self.read, *self.saved]
-        ended = self._forward(outer.carries, own, len(tail), base, wanted, tail.start)
-        whole = [self._join(a, b) for a, b in zip(made, ended.rows[:count], strict=True)]
-        return LoopResults(ended.carries, whole), starts, ended.rows[count:]
+            return LoopResults(outer.carries, joined), _Kept(starts)
+        own = [_rows_of(x, tail) for x in rows]
+        ended, kept = self.go_forward(cut.tail, span.part(tail), outer.carries, own, wanted)
+        joined = [self._join(a, b) for a, b in zip(joined, ended.rows, strict=True)]
+        return LoopResults(ended.carries, joined), _Kept(starts, tail=kept)
 
-    def go_back(self, cut: LoopCut, starts: Sequence[Node], kept: Sequence[Node]) -> LoopResults:
-        """The results of the loop back."""
-        head, tail = self._extents(cut)
-        place = place_variable()
-        after, ended = list(self.last), list[Node]()
-        if len(tail):
-            own = [_rows_of(x, tail) for x in self.others]
-            base = scalar(tail.start, place.dtype, "loop")
-            last = self._backward(after, kept, own, len(tail), base, tail.start)
-            after, ended = last.carries, last.rows
-        carries = [step_variable("a carry", (x.shape, x.dtype)) for x in self.last]
-        begins = [step_variable("a row", (x.shape, x.dtype)) for x in self.first]
-        rows, others = _segments_of(self.rows, cut), _segments_of(self.others, cut)
-        base = _base(place, cut, head)
-        again = self._forward(begins, rows, cut.segment, base, self.saved)
-        inner = self._backward(carries, again.rows, others, cut.segment, base)
-        step = LoopStep(
-            place,
-            tuple(carries),
-            (*begins, *rows, *others),
-            tuple(inner.carries),
-            tuple(inner.rows),
-        )
-        given = [_fold(_rows_of(x, head), cut) for x in (*self.rows, *self.others)]
-        outer = self._outer(step, after, [*starts, *given], cut, self.back, (again, inner))
+    def go_back(
+        self,
+        cut: LoopCut | None,
+        span: _Span,
+        kept: _Kept,
+        last: Sequence[Node],
+        rows: Sequence[Node],
+        others: Sequence[Node],
+    ) -> LoopResults:
+        """The way back over some steps, from what was kept of them."""
+        if cut is None:
+            return self._steps_back(span, last, kept.rows, others)
+        head, tail = self._extents(cut, span)
+        ended = LoopResults(list(last), [])
+        if kept.tail is not None:
+            given, beside = ([_rows_of(x, tail) for x in xs] for xs in (rows, others))
+            ended = self.go_back(cut.tail, span.part(tail), kept.tail, last, given, beside)
+        place, carries, begins = place_variable(), _alike(last), _alike(self.first)
+        own, beside = _segments_of(rows, cut), _segments_of(others, cut)
+        segment = span.segment(place, head, cut.segment)
+        _, again = self.go_forward(cut.inner, segment, begins, own, ())
+        inner = self.go_back(cut.inner, segment, again, carries, own, beside)
+        new = tuple(inner.carries), tuple(inner.rows)
+        step = LoopStep(place, tuple(carries), (*begins, *own, *beside), *new)
+        given = [*kept.starts, *[_fold(_rows_of(x, head), cut) for x in (*rows, *others)]]
+        outer = self._over_segments(cut, span, step, ended.carries, given, self.back)
         made = [_unfold(x) for x in outer.rows]
-        if len(tail):
-            made = [self._join(a, b) for a, b in zip(made, ended, strict=True)]
+        if kept.tail is not None:
+            made = [self._join(a, b) for a, b in zip(made, ended.rows, strict=True)]
         return LoopResults(outer.carries, made)
 
-    def _extents(self, cut: LoopCut) -> tuple[range, range]:
-        """The places that are computed again, and the others."""
-        length, again = self.op.length, cut.again
+    def _extents(self, cut: LoopCut, span: _Span) -> tuple[range, range]:
+        """The places of the segments, and those of the steps after them."""
+        length, again = span.length, cut.again
         if self.op.reverse:
             return range(length - again, length), range(length - again)
         return range(again), range(again, length)
@@ -346,78 +347,55 @@ class _PairOfLoops:
         parts = (tail, head) if self.op.reverse else (head, tail)
         return np.concat([wrap(x) for x in parts], axis=0).node
 
-    def _forward(
-        self,
-        carries: Sequence[Node],
-        rows: Sequence[Node],
-        length: int,
-        base: Node,
-        wanted: Sequence[int],
-        first: int | None = None,
+    def _steps_forward(
+        self, span: _Span, first: Sequence[Node], rows: Sequence[Node], wanted: Sequence[int]
     ) -> LoopResults:
-        """Some steps forward, from a place on; rows of the results that are wanted.
-
-        `first` is that place, where it is not in a loop over segments.
-        """
-        step, inside = _step_from(*self.forward, base, first)
+        """Some steps forward; rows of the results that are wanted."""
+        step, inside = _step_at(*self.forward, span)
         step = step._replace(new_rows=tuple([step.new_rows[i] for i in wanted]))
-        return build_loop(step, carries, rows, length, reverse=self.op.reverse, inside=inside)
+        return build_loop(step, first, rows, span.length, reverse=self.op.reverse, inside=inside)
 
-    def _backward(
-        self,
-        carries: Sequence[Node],
-        kept: Sequence[Node],
-        others: Sequence[Node],
-        length: int,
-        base: Node,
-        first: int | None = None,
+    def _steps_back(
+        self, span: _Span, last: Sequence[Node], kept: Sequence[Node], others: Sequence[Node]
     ) -> LoopResults:
-        """Some steps back, from what was kept of them."""
-        (step, inside), rest = _step_from(*self.backward, base, first), iter(others)
+        """Some steps back, from their rows."""
+        (step, inside), rest = _step_at(*self.backward, span), iter(others)
         rows = [next(rest) if source is None else kept[source] for source in self.sources]
-        return build_loop(step, carries, rows, length, reverse=self.back.reverse, inside=inside)
+        return build_loop(step, last, rows, span.length, reverse=self.back.reverse, inside=inside)
 
-    def _outer(
+    def _over_segments(
         self,
+        cut: LoopCut,
+        span: _Span,
         step: LoopStep,
         first: Sequence[Node],
         rows: Sequence[Node],
-        cut: LoopCut,
         op: ScanLoop,
-        inner: Sequence[LoopResults],
     ) -> LoopResults:
-        """A loop over segments; `inner` are the loops over their steps."""
-        makers = [maker_of(n) for made in inner for n in (*made.carries, *made.rows)]
-        since = min([n.serial for n in (step.place, *step.carries, *step.rows)])
-        head, _ = self._extents(cut)
-        numbering = self.op.numbering.over_segments(head.start, cut.segment)
-        inside = Inside(since, [n for n in makers if n.op.facts().impure], numbering)
-        count = cut.again // cut.segment
-        return build_loop(step, first, rows, count, reverse=op.reverse, inside=inside)
+        """A loop over segments."""
+        head, _ = self._extents(cut, span)
+        numbering = span.numbering.over_segments(head.start, cut.segment)
+        inside = Inside(step.place.serial, numbering=numbering)
+        return build_loop(step, first, rows, cut.count, reverse=op.reverse, inside=inside)
 
 
-def _base(place: Node, cut: LoopCut, head: range) -> Node:
-    """The first place of a segment."""
-    first = make(_MULTIPLY, (place, scalar(cut.segment, place.dtype, "loop")))
-    return make(_ADD, (first, scalar(head.start, place.dtype, "loop"))) if head.start else first
-
-
-def _step_from(
-    step: LoopStep, inside: Inside, base: Node, first: int | None
-) -> tuple[LoopStep, Inside]:
-    """A step, of which place 0 is another one, and its draws, which go on from there."""
+def _step_at(step: LoopStep, inside: Inside, span: _Span) -> tuple[LoopStep, Inside]:
+    """A step of some that begin at another place, and its draws."""
     place, impure = step.place, list(inside.impure or ())
-    own = inside.numbering
-    numbering = own._replace(first=0) if first is None else own.part(first)
     results = (*step.new_carries, *step.new_rows)
     order = toposort(results)
-    if place in order:
-        made = substitute(order, {place: make(_ADD, (base, place))})
+    if span.base is not None and place in order:
+        made = substitute(order, {place: make(_ADD, (span.base, place))})
         count, new = len(step.new_carries), [made[n] for n in results]
         step = step._replace(new_carries=tuple(new[:count]), new_rows=tuple(new[count:]))
         impure = [made.get(n, n) for n in impure]
     since = min([n.serial for n in (place, *step.carries, *step.rows)])
-    return step, Inside(since, impure, numbering)
+    return step, Inside(since, impure, span.numbering)
+
+
+def _alike(nodes: Sequence[Node]) -> list[Node]:
+    """Variables that stand for carries."""
+    return [step_variable("a carry", (x.shape, x.dtype)) for x in nodes]
 
 
 def _segments_of(rows: Sequence[Node], cut: LoopCut) -> list[Node]:
