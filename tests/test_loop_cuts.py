@@ -31,9 +31,9 @@ def walk(cut: LoopCut | None, length: int, again: int, counts: list[int]) -> lis
     if cut is None:
         return [*counts, *[again] * length]
     assert cut.segment > 0
-    assert cut.count > 0
+    assert cut.segments > 0
     assert cut.again <= length
-    for _ in range(cut.count):
+    for _ in range(cut.segments):
         counts = walk(cut.inner, cut.segment, again + 1, counts)
     return walk(cut.tail, length - cut.again, again, counts)
 

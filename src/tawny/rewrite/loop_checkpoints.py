@@ -376,7 +376,7 @@ class _PairOfLoops:
         head, _ = self._extents(cut, span)
         numbering = span.numbering.over_segments(head.start, cut.segment)
         inside = Inside(step.place.serial, numbering=numbering)
-        return build_loop(step, first, rows, cut.count, reverse=op.reverse, inside=inside)
+        return build_loop(step, first, rows, cut.segments, reverse=op.reverse, inside=inside)
 
 
 def _step_at(step: LoopStep, inside: Inside, span: _Span) -> tuple[LoopStep, Inside]:

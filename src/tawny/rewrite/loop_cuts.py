@@ -28,14 +28,14 @@ class LoopCut(NamedTuple):
     """Some segments of as many steps, and steps after them; each may be cut again."""
 
     segment: int
-    count: int
+    segments: int
     inner: LoopCut | None = None
     tail: LoopCut | None = None
 
     @property
     def again(self) -> int:
         """The steps of all segments."""
-        return self.segment * self.count
+        return self.segment * self.segments
 
 
 class StepBytes(NamedTuple):
@@ -49,7 +49,7 @@ def steps_again(cut: LoopCut | None) -> int:
     """How many steps are computed that were computed before."""
     if cut is None:
         return 0
-    return cut.again + cut.count * steps_again(cut.inner) + steps_again(cut.tail)
+    return cut.again + cut.segments * steps_again(cut.inner) + steps_again(cut.tail)
 
 
 def bytes_kept(cut: LoopCut | None, length: int, step: StepBytes) -> int:
@@ -57,7 +57,7 @@ def bytes_kept(cut: LoopCut | None, length: int, step: StepBytes) -> int:
     if cut is None:
         return length * step.row
     inner = bytes_kept(cut.inner, cut.segment, step)
-    return cut.count * step.carry + max(inner, bytes_kept(cut.tail, length - cut.again, step))
+    return cut.segments * step.carry + max(inner, bytes_kept(cut.tail, length - cut.again, step))
 
 
 def choose_cut(length: int, room: int, step: StepBytes) -> LoopCut | None:
