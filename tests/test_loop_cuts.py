@@ -32,10 +32,10 @@ def walk(cut: LoopCut | None, length: int, again: int, counts: list[int]) -> lis
         return [*counts, *[again] * length]
     assert cut.segment > 0
     assert cut.segments > 0
-    assert cut.again <= length
+    assert cut.steps <= length
     for _ in range(cut.segments):
         counts = walk(cut.inner, cut.segment, again + 1, counts)
-    return walk(cut.tail, length - cut.again, again, counts)
+    return walk(cut.tail, length - cut.steps, again, counts)
 
 
 @pytest.mark.parametrize("length", [2, 7, 100, 1000])
@@ -64,5 +64,5 @@ def test_hardly_more_is_computed_again_than_by_binomial_checkpointing(
 def test_segments_that_leave_nothing_to_join() -> None:
     for length in (64, 97, 100, 10_000, 12_345):
         cut = whole_segments(length, ALIKE)
-        assert length - cut.again < cut.segment
+        assert length - cut.steps < cut.segment
         assert bytes_kept(cut, length, ALIKE) <= 4 * length**0.5

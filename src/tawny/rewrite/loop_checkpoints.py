@@ -157,7 +157,7 @@ def _only_draws(body: Subgraph) -> bool:
 
 
 def cuts_of(pair: LoopPair, excess: int) -> list[LoopCut]:
-    """Cuts that save so many bytes, or many; the one that computes least again first.
+    """Cuts that save some bytes, if they can; the one that computes least again comes first.
 
     Where rows are joined, which takes memory for all of them, there is one with nothing to join.
     """
@@ -183,7 +183,7 @@ def cost_text(pair: LoopPair, cut: LoopCut) -> str:
 
 def _steps_kept(cut: LoopCut | None, length: int) -> int:
     """How many steps at the end are not computed again."""
-    return length if cut is None else _steps_kept(cut.tail, length - cut.again)
+    return length if cut is None else _steps_kept(cut.tail, length - cut.steps)
 
 
 # ------------------------------------------------------------------------ cutting
@@ -209,7 +209,7 @@ def checkpoint_pass(pair: LoopPair, cut: LoopCut) -> Pass:
 def cut_pair(pair: LoopPair, cut: LoopCut) -> dict[Node, Node]:
     """What takes the place of the results of both loops, but for the rows that were kept."""
     loops, op = _PairOfLoops(pair), _loop(pair.forward)
-    span = _Span(None, op.length, op.numbering)
+    span = _StepRange(None, op.length, op.numbering)
     with source_scope(pair.forward.sources):
         forward, kept = loops.go_forward(cut, span, loops.first, loops.rows, loops.read)
     with source_scope(pair.backward.sources):
@@ -221,26 +221,26 @@ def cut_pair(pair: LoopPair, cut: LoopCut) -> dict[Node, Node]:
     return made | {part(pair.backward, i): x for i, x in enumerate(results)}
 
 
-class _Span(NamedTuple):
+class _StepRange(NamedTuple):
     """Steps that follow one another: the place of the first, and how those that draw do so."""
 
     base: Node | None
     length: int
     numbering: DrawNumbering
 
-    def part(self, extent: range) -> _Span:
+    def part(self, extent: range) -> _StepRange:
         """Some of the steps."""
-        base = self._shifted(extent.start)
-        return _Span(base, len(extent), self.numbering.part(extent.start))
+        base = self._place_of(extent.start)
+        return _StepRange(base, len(extent), self.numbering.part(extent.start))
 
-    def segment(self, place: Node, extent: range, size: int) -> _Span:
+    def segment(self, place: Node, extent: range, size: int) -> _StepRange:
         """The steps of a segment, in a loop over those of an extent."""
         first = make(_MULTIPLY, (place, scalar(size, place.dtype, "loop")))
-        base = self._shifted(extent.start)
+        base = self._place_of(extent.start)
         whole = first if base is None else make(_ADD, (base, first))
-        return _Span(whole, size, self.numbering._replace(first=0))
+        return _StepRange(whole, size, self.numbering._replace(first=0))
 
-    def _shifted(self, start: int) -> Node | None:
+    def _place_of(self, start: int) -> Node | None:
         """The place of a step."""
         if not start:
             return self.base
@@ -248,12 +248,12 @@ class _Span(NamedTuple):
         return first if self.base is None else make(_ADD, (self.base, first))
 
 
-class _Kept(NamedTuple):
-    """What the way back finds: the starts of segments, or rows; and that of the steps after."""
+class _Checkpoints(NamedTuple):
+    """Starts of segments, or rows, that the way back finds; and those of the steps after."""
 
     starts: Sequence[Node] = ()
     rows: Sequence[Node] = ()
-    tail: _Kept | None = None
+    tail: _Checkpoints | None = None
 
 
 class _PairOfLoops:
@@ -279,18 +279,20 @@ class _PairOfLoops:
     def go_forward(
         self,
         cut: LoopCut | None,
-        span: _Span,
+        span: _StepRange,
         first: Sequence[Node],
         rows: Sequence[Node],
         wanted: Sequence[int],
-    ) -> tuple[LoopResults, _Kept]:
+    ) -> tuple[LoopResults, _Checkpoints]:
         """Some steps forward: the last carries, rows that are wanted, and what is kept."""
         count = len(wanted)
         if cut is None:
             made = self._steps_forward(span, first, rows, [*wanted, *self.saved])
-            return LoopResults(made.carries, made.rows[:count]), _Kept(rows=made.rows[count:])
+            return LoopResults(made.carries, made.rows[:count]), _Checkpoints(
+                rows=made.rows[count:]
+            )
         head, tail = self._extents(cut, span)
-        place, carries, own = place_variable(), _alike(first), _segments_of(rows, cut)
+        place, carries, own = place_variable(), _carry_variables(first), _segments_of(rows, cut)
         inner = self._steps_forward(span.segment(place, head, cut.segment), carries, own, wanted)
         new = tuple(inner.carries), (*inner.rows, *carries)
         step = LoopStep(place, tuple(carries), tuple(own), *new)
@@ -298,17 +300,17 @@ class _PairOfLoops:
         outer = self._over_segments(cut, span, step, first, given, self.op)
         joined, starts = [_unfold(x) for x in outer.rows[:count]], outer.rows[count:]
         if not len(tail):
-            return LoopResults(outer.carries, joined), _Kept(starts)
+            return LoopResults(outer.carries, joined), _Checkpoints(starts)
         own = [_rows_of(x, tail) for x in rows]
         ended, kept = self.go_forward(cut.tail, span.part(tail), outer.carries, own, wanted)
         joined = [self._join(a, b) for a, b in zip(joined, ended.rows, strict=True)]
-        return LoopResults(ended.carries, joined), _Kept(starts, tail=kept)
+        return LoopResults(ended.carries, joined), _Checkpoints(starts, tail=kept)
 
     def go_back(
         self,
         cut: LoopCut | None,
-        span: _Span,
-        kept: _Kept,
+        span: _StepRange,
+        kept: _Checkpoints,
         last: Sequence[Node],
         rows: Sequence[Node],
         others: Sequence[Node],
@@ -321,7 +323,11 @@ class _PairOfLoops:
         if kept.tail is not None:
             given, beside = ([_rows_of(x, tail) for x in xs] for xs in (rows, others))
             ended = self.go_back(cut.tail, span.part(tail), kept.tail, last, given, beside)
-        place, carries, begins = place_variable(), _alike(last), _alike(self.first)
+        place, carries, begins = (
+            place_variable(),
+            _carry_variables(last),
+            _carry_variables(self.first),
+        )
         own, beside = _segments_of(rows, cut), _segments_of(others, cut)
         segment = span.segment(place, head, cut.segment)
         _, again = self.go_forward(cut.inner, segment, begins, own, ())
@@ -335,9 +341,9 @@ class _PairOfLoops:
             made = [self._join(a, b) for a, b in zip(made, ended.rows, strict=True)]
         return LoopResults(outer.carries, made)
 
-    def _extents(self, cut: LoopCut, span: _Span) -> tuple[range, range]:
+    def _extents(self, cut: LoopCut, span: _StepRange) -> tuple[range, range]:
         """The places of the segments, and those of the steps after them."""
-        length, again = span.length, cut.again
+        length, again = span.length, cut.steps
         if self.op.reverse:
             return range(length - again, length), range(length - again)
         return range(again), range(again, length)
@@ -348,7 +354,7 @@ class _PairOfLoops:
         return np.concat([wrap(x) for x in parts], axis=0).node
 
     def _steps_forward(
-        self, span: _Span, first: Sequence[Node], rows: Sequence[Node], wanted: Sequence[int]
+        self, span: _StepRange, first: Sequence[Node], rows: Sequence[Node], wanted: Sequence[int]
     ) -> LoopResults:
         """Some steps forward; rows of the results that are wanted."""
         step, inside = _step_at(*self.forward, span)
@@ -356,7 +362,7 @@ class _PairOfLoops:
         return build_loop(step, first, rows, span.length, reverse=self.op.reverse, inside=inside)
 
     def _steps_back(
-        self, span: _Span, last: Sequence[Node], kept: Sequence[Node], others: Sequence[Node]
+        self, span: _StepRange, last: Sequence[Node], kept: Sequence[Node], others: Sequence[Node]
     ) -> LoopResults:
         """Some steps back, from their rows."""
         (step, inside), rest = _step_at(*self.backward, span), iter(others)
@@ -366,7 +372,7 @@ class _PairOfLoops:
     def _over_segments(
         self,
         cut: LoopCut,
-        span: _Span,
+        span: _StepRange,
         step: LoopStep,
         first: Sequence[Node],
         rows: Sequence[Node],
@@ -379,7 +385,7 @@ class _PairOfLoops:
         return build_loop(step, first, rows, cut.segments, reverse=op.reverse, inside=inside)
 
 
-def _step_at(step: LoopStep, inside: Inside, span: _Span) -> tuple[LoopStep, Inside]:
+def _step_at(step: LoopStep, inside: Inside, span: _StepRange) -> tuple[LoopStep, Inside]:
     """A step of some that begin at another place, and its draws."""
     place, impure = step.place, list(inside.impure or ())
     results = (*step.new_carries, *step.new_rows)
@@ -393,7 +399,7 @@ def _step_at(step: LoopStep, inside: Inside, span: _Span) -> tuple[LoopStep, Ins
     return step, Inside(since, impure, span.numbering)
 
 
-def _alike(nodes: Sequence[Node]) -> list[Node]:
+def _carry_variables(nodes: Sequence[Node]) -> list[Node]:
     """Variables that stand for carries."""
     return [step_variable("a carry", (x.shape, x.dtype)) for x in nodes]
 

@@ -33,7 +33,7 @@ class LoopCut(NamedTuple):
     tail: LoopCut | None = None
 
     @property
-    def again(self) -> int:
+    def steps(self) -> int:
         """The steps of all segments."""
         return self.segment * self.segments
 
@@ -49,7 +49,7 @@ def steps_again(cut: LoopCut | None) -> int:
     """How many steps are computed that were computed before."""
     if cut is None:
         return 0
-    return cut.again + cut.segments * steps_again(cut.inner) + steps_again(cut.tail)
+    return cut.steps + cut.segments * steps_again(cut.inner) + steps_again(cut.tail)
 
 
 def bytes_kept(cut: LoopCut | None, length: int, step: StepBytes) -> int:
@@ -57,11 +57,11 @@ def bytes_kept(cut: LoopCut | None, length: int, step: StepBytes) -> int:
     if cut is None:
         return length * step.row
     inner = bytes_kept(cut.inner, cut.segment, step)
-    return cut.segments * step.carry + max(inner, bytes_kept(cut.tail, length - cut.again, step))
+    return cut.segments * step.carry + max(inner, bytes_kept(cut.tail, length - cut.steps, step))
 
 
 def choose_cut(length: int, room: int, step: StepBytes) -> LoopCut | None:
-    """The cut that computes fewest steps again in so many bytes; None where nothing is saved.
+    """The cut that computes fewest steps again in some bytes; None where nothing is saved.
 
     Where none fits it is one that keeps few bytes, of which more can be saved by cutting again.
     """
@@ -83,7 +83,7 @@ def whole_segments(length: int, step: StepBytes) -> LoopCut:
 
 @final
 class _Search:
-    """The search for cuts of loops whose steps keep so many bytes."""
+    """The search for cuts of loops whose steps keep certain bytes."""
 
     def __init__(self, step: StepBytes) -> None:
         self._step = step
