@@ -243,6 +243,12 @@ def test_arrays_of_other_libraries_are_bound_on_their_own_device(library: Record
     interface = state.__cuda_array_interface__
     assert interface["shape"] == (4,)
     assert interface["data"] == (state.buffer.address, False)
+    v = tw.var("v", (4,), "float32")
+    running = tw.Graph([v], v * 2).compile(engine="cuda")
+    running.set(v=np.zeros(4, "float32"))
+    view = running.run(views=True)
+    assert not view.writeable
+    assert view.__cuda_array_interface__["data"][1] is False  # else PyTorch does not read it
 
     class Foreign:
         def __init__(self, shift: int, stream: int | None = None) -> None:

@@ -105,7 +105,7 @@ class GpuArray(Unique):
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (address + self.offset, not self.writeable),
+            "data": (address + self.offset, False),  # PyTorch refuses what it must not write
             "strides": None if self.memory.contiguous else self.strides,
             "stream": None,  # what is asked for is done before anything gives an array
             "version": 3,
