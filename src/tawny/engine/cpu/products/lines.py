@@ -8,7 +8,7 @@ checked, and the taps along a line follow each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,9 +18,9 @@ from tawny.engine.cpu.products.blocking import Blocking, whole_lines
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.line_copies import LINE_NUMBERS, PixelOrder, copy_line
 from tawny.engine.cpu.products.sharing import ceil_divide
-from tawny.engine.cpu.products.tile import Walk, accumulate
+from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
-from tawny.engine.cpu.products.windows import WindowAxis, WindowRows, Windows, each_tap
+from tawny.engine.cpu.products.windows import PositionRows, WindowAxis, Windows, each_tap, tap_steps
 from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
 
 CHUNK_BYTES: Final = 2**17
@@ -159,7 +159,7 @@ class Lines(RowSource):
         return LineAlone(code, self.rank)
 
     def sees_outside(self, rows: Rows) -> Value | None:
-        assert isinstance(rows, WindowRows)
+        assert isinstance(rows, LineRows)
         return rows.f.constant(I1, 1)  # to find out would take longer than to look at the sums
 
     def pack(self, code: PackCode) -> None:
@@ -195,21 +195,48 @@ class Lines(RowSource):
         return f.offset(room, -(begin * step))
 
 
-class LineRows(WindowRows):
-    """The rows that the windows at a tile's positions see in copied lines."""
+class LineRows(PositionRows):
+    """The rows that the windows at a tile's positions see in copied lines.
+
+    Mostly all positions are on one line, and all that they see and make is evenly spaced.
+    """
 
     def bases(self) -> list[Value]:
         """What the first tap of each row sees."""
         code, f, n, last = self.code, self.f, self.n, self.rank - 1
         positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
-        pixel = n["pixel_bytes"]
-        first = f.offset(code.left, n["shift"] * pixel + code.lower * code.element.nbytes)
-        bases, number = list[Value](), code.start // positions
-        for row, position in enumerate(self.positions):
-            place = position.places[last]
-            number = f.select(place.equals(0), number + 1, number) if row else number
-            bases.append(f.offset(first, number * line + place * n[f"stride{last}"] * pixel))
-        return bases
+        step = n[f"stride{last}"] * n["pixel_bytes"]
+        begin = n["shift"] * n["pixel_bytes"] + code.lower * code.element.nbytes
+        first, number = f.offset(code.left, begin), code.start // positions
+        base = f.offset(first, number * line + self.first.places[last] * step)
+
+        def one_by_one() -> list[Value]:
+            bases, at = list[Value](), number
+            for row, position in enumerate(self.all_positions()):
+                place = position.places[last]
+                at = f.select(place.equals(0), at + 1, at) if row else at
+                bases.append(f.offset(first, at * line + place * step))
+            return bases
+
+        return self._spaced(base, step, one_by_one)
+
+    def places(self, base: Value, name: str) -> list[Value]:
+        step = self.n[f"{'r' if name == 'residual' else 'c'}_bytes{self.rank - 1}"]
+
+        def one_by_one() -> list[Value]:
+            return [self.place(base, name, position) for position in self.all_positions()]
+
+        return self._spaced(self.place(base, name, self.first), step, one_by_one)
+
+    def _spaced(
+        self, first: Value, step: Value, one_by_one: Callable[[], list[Value]]
+    ) -> list[Value]:
+        """An address for each row: evenly spaced if all are on one line."""
+        rows, last = self.code.tile.rows, self.rank - 1
+        if rows == 1:
+            return [first]
+        ends = self.first.places[last] + rows <= self.n[f"count{last}"]
+        return self.f.either(ends, lambda: evenly_spaced(self.f, first, step, rows), one_by_one)
 
     def tap_offset(self, taps: Sequence[Value]) -> Value:
         """Bytes from the first tap to another one."""
@@ -222,7 +249,7 @@ class LineRows(WindowRows):
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, n, element = self.code, self.f, self.n, self.code.element
         count, bases = code.upper - code.lower, self.bases()
-        steps = self.tap_steps(count)
+        steps = tap_steps(code, self.rank, count)
         unit = f.constant(I64, element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
@@ -248,11 +275,10 @@ class LineAlone(LineRows):
 
     def part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
         """The elements of the pixels, one or several, that are the input's."""
-        code, f, n = self.code, self.f, self.n
-        (coordinates,), last = self.coordinates, self.rank - 1
+        code, f, n, last = self.code, self.f, self.n, self.rank - 1
         seen = [
-            c + tap * n[f"dilation{i}"]
-            for i, (c, tap) in enumerate(zip(coordinates, taps, strict=True))
+            place * n[f"stride{i}"] + n[f"origin{i}"] + tap * n[f"dilation{i}"]
+            for i, (place, tap) in enumerate(zip(self.first.places, taps, strict=True))
         ]
         channels = n["pixel_bytes"] // code.element.nbytes
         before = f.maximum(-seen[last], 0) * channels

@@ -163,15 +163,38 @@ def position_at(n: Numbers, rank: int, number: Value) -> Position:
     return Position(rest, tuple(places))
 
 
-class WindowRows:
-    """The rows that the windows at a tile's positions see."""
+class PositionRows:
+    """The rows of a tile, each of which belongs to a position."""
 
     def __init__(self, code: TileCode, rank: int) -> None:
         self.code = code
         self.f = code.f
         self.n = code.numbers
         self.rank = rank
-        self.positions = self._positions()
+        self.first = position_at(self.n, rank, code.start)
+
+    def all_positions(self) -> list[Position]:
+        """The position of each row."""
+        positions = [self.first]
+        while len(positions) < self.code.tile.rows:
+            last = positions[-1]
+            places, carry = following(self.f, self.n, "count", last.places)
+            positions.append(Position(last.batch + carry, tuple(places)))
+        return positions
+
+    def place(self, base: Value, name: str, position: Position) -> Value:
+        """Where the row of a position is in the result ("c") or in the residual."""
+        n, array = self.n, "r" if name == "residual" else "c"
+        offset = position.batch * n[f"{array}_batch"] + dot(n, position.places, f"{array}_bytes")
+        return self.f.offset(base, offset)
+
+
+class WindowRows(PositionRows):
+    """The rows that the windows at a tile's positions see."""
+
+    def __init__(self, code: TileCode, rank: int) -> None:
+        super().__init__(code, rank)
+        self.positions = self.all_positions()
         self.coordinates = [self._coordinates(p) for p in self.positions]
         self.inside = self._lies_inside()
 
@@ -187,7 +210,7 @@ class WindowRows:
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.offset(code.left, offset + first))
-        steps, unit = self.tap_steps(count), f.constant(I64, code.element.nbytes)
+        steps, unit = tap_steps(code, self.rank, count), f.constant(I64, code.element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
             shifts = [tap * n[f"dilation{i}"] for i, tap in enumerate(taps)]
@@ -205,20 +228,7 @@ class WindowRows:
         return each_tap(f, n, self.rank, sums, tapped)
 
     def places(self, base: Value, name: str) -> list[Value]:
-        n, array = self.n, "r" if name == "residual" else "c"
-        return [
-            self.f.offset(base, p.batch * n[f"{array}_batch"] + dot(n, p.places, f"{array}_bytes"))
-            for p in self.positions
-        ]
-
-    def _positions(self) -> list[Position]:
-        """The position of each row."""
-        positions = [position_at(self.n, self.rank, self.code.start)]
-        while len(positions) < self.code.tile.rows:
-            last = positions[-1]
-            places, carry = following(self.f, self.n, "count", last.places)
-            positions.append(Position(last.batch + carry, tuple(places)))
-        return positions
+        return [self.place(base, name, position) for position in self.positions]
 
     def _lies_inside(self) -> Value:
         """Whether all taps of all rows see the input itself."""
@@ -246,13 +256,11 @@ class WindowRows:
             some = some | length
         return [*out, some]
 
-    def tap_steps(self, count: Value) -> list[Value]:
-        """Bytes in the panel from one tap of each axis to the next.
 
-        They are given where the kernel lies; in a copy each tap has a row for each channel.
-        """
-        rows = count * self.code.panel_step
-        return [
-            self.n[f"tap_bytes{axis}"] + rows * self.n[f"tap_rows{axis}"]
-            for axis in range(self.rank)
-        ]
+def tap_steps(code: TileCode, rank: int, count: Value) -> list[Value]:
+    """Bytes in the panel from one tap of each axis to the next.
+
+    They are given where the kernel lies; in a copy each tap has a row for each channel.
+    """
+    rows, n = count * code.panel_step, code.numbers
+    return [n[f"tap_bytes{axis}"] + rows * n[f"tap_rows{axis}"] for axis in range(rank)]
