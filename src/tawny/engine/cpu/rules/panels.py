@@ -106,7 +106,30 @@ def _calls(
     There the panel of the product comes first, then what its kernel needs.
     """
     (rows, columns), dtype = body.operands[0]
-    panel, transposed = contiguous((height, columns), dtype), transposes(op.product)
+    panel = contiguous((height, columns), dtype)
+    nbytes = -(-height * columns * dtype.itemsize // 64) * 64
+    product = _product_call(op, operands, panel, nbytes)
+    others = operands[op.product_arity :]
+    cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
+    rest = elementwise_kernel(
+        panel_body(body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
+    )
+    if product is None or rest is None:
+        return None, 0
+    assert not rest.scratch
+    places = [
+        PanelAddress(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
+        for cell, memory in enumerate((*others, *results), op.product_arity)
+    ]
+    calls = [product, PanelCall(rest, (PanelAddress(WORKER_SCRATCH), *places))]
+    return calls, nbytes + product.code.scratch
+
+
+def _product_call(
+    op: FusedProduct, operands: Sequence[Memory], panel: Memory, nbytes: int
+) -> PanelCall | None:
+    """The call that computes a panel of the product, whose scratch memory begins behind it."""
+    height, transposed = panel.shape[0], transposes(op.product)
     axes = [
         1 if transposed[0] else 0,
         None,
@@ -122,32 +145,12 @@ def _calls(
         for cell, axis in enumerate(axes)
     ]
     made = matmul_kernel(
-        given[0],
-        given[1],
-        panel,
-        given[2:],
-        transposed=transposed,
-        epilogue=op.epilogue,
+        *(given[0], given[1], panel, given[2:]), transposed=transposed, epilogue=op.epilogue
     )
-    others = operands[op.product_arity :]
-    cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
-    rest = elementwise_kernel(
-        panel_body(body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
-    )
-    if made is None or rest is None:
-        return None, 0
-    assert not rest.scratch
-    size = -(-height * columns * dtype.itemsize // 64) * 64
-    scratch = [PanelAddress(WORKER_SCRATCH, 0, size)] if made.code.scratch else []
-    product = PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
-    written = [
-        PanelAddress(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
-        for cell, memory in enumerate((*others, *results), op.product_arity)
-    ]
-    return [
-        product,
-        PanelCall(rest, (PanelAddress(WORKER_SCRATCH), *written)),
-    ], size + made.code.scratch
+    if made is None:
+        return None
+    scratch = [PanelAddress(WORKER_SCRATCH, 0, nbytes)] if made.code.scratch else []
+    return PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
 
 
 def _spans(shape: Shape, rows: int) -> bool:
