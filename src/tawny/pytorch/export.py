@@ -62,6 +62,7 @@ def _as_module(module: Any) -> Any:
 
 
 def _graph_of(exported: Any, name: str) -> Graph:
+    """The graph of an exported program; buffers that it changes are variables with updates."""
     signature, module = exported.graph_signature, exported.graph_module
     changed: Mapping[str, str] = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
     states = {t: var(t, *_kind(exported, t)) for t in changed.values()}
@@ -92,6 +93,7 @@ def _graph_of(exported: Any, name: str) -> Graph:
 
 
 def _record(module: Any, values: Sequence[Any]) -> Mapping[Any, Any]:
+    """What each node of a module gives for these inputs; refuses operations that are not known."""
     missing: dict[Any, str] = {}
     recorded = record(module, values, missing)
     for node, reason in missing.items():
@@ -106,6 +108,7 @@ def _record(module: Any, values: Sequence[Any]) -> Mapping[Any, Any]:
 
 
 def _kind(exported: Any, target: str) -> tuple[Any, Any]:
+    """Shape and dtype of a parameter or buffer."""
     tensor = _tensor(exported, target)
     return tuple(tensor.shape), own_dtype(tensor.dtype)
 
@@ -117,6 +120,7 @@ def _tensor(exported: Any, target: str) -> Any:
 
 
 def _input(node: Any) -> Any:
+    """The variable for an example tensor; any other example is itself."""
     value = node.meta["val"]
     if not is_tensor(value):
         return value

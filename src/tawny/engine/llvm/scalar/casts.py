@@ -1,4 +1,8 @@
-"""Conversions between dtypes, as C and NumPy make them on x86-64, out of range too."""
+"""Conversions between dtypes, as C and NumPy make them on x86-64, out of range too.
+
+Numbers of 16 bits, float16 and bfloat16, are held as float32 while they are computed with; a
+complex number is a pair.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,7 @@ def cast(f: Function, number: Number, given: DType, wanted: DType) -> Number:
 
 
 def _real(f: Function, value: Value, given: DType, wanted: DType) -> Value:
+    """A real number of one dtype as another."""
     if given == wanted:
         return value
     if kind_of(given) == "f":
@@ -54,6 +59,7 @@ def _real(f: Function, value: Value, given: DType, wanted: DType) -> Value:
 
 
 def _from_float(f: Function, value: Value, given: DType, wanted: DType) -> Value:
+    """A floating-point number as another one, or as an integer by way of a signed one."""
     if kind_of(wanted) == "f":
         return _between_floats(f, value, given, wanted)
     match wanted.itemsize, kind_of(wanted):
@@ -68,6 +74,7 @@ def _from_float(f: Function, value: Value, given: DType, wanted: DType) -> Value
 
 
 def _between_floats(f: Function, value: Value, given: DType, wanted: DType) -> Value:
+    """A floating-point number in another precision; one of 16 bits is rounded, and held wider."""
     if wanted == dt.FLOAT64:
         return f.convert("fpext", value, F64)
     if wanted == dt.FLOAT32:
@@ -76,7 +83,10 @@ def _between_floats(f: Function, value: Value, given: DType, wanted: DType) -> V
 
 
 def _odd_float64(f: Function, value: Value, signed: bool) -> Value:
-    """An integer as float64; where that is not exact, the neighbour whose last bit is set."""
+    """An integer as float64; where that is not exact, the neighbour whose last bit is set.
+
+    Rounded again, to fewer bits, that gives what one rounding of the integer would.
+    """
     kind = "sitofp" if signed else "uitofp"
     if value.type.bits < 64:
         return f.convert(kind, value, F64)
