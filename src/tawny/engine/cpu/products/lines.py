@@ -218,7 +218,7 @@ class LineRows(PositionRows):
                 bases.append(f.offset(first, at * line + place * step))
             return bases
 
-        return self._spaced(base, step, one_by_one)
+        return self._spaced_rows(base, step, one_by_one)
 
     def places(self, base: Value, name: str) -> list[Value]:
         step = self.n[f"{'r' if name == 'residual' else 'c'}_bytes{self.rank - 1}"]
@@ -226,9 +226,9 @@ class LineRows(PositionRows):
         def one_by_one() -> list[Value]:
             return [self.place(base, name, position) for position in self.all_positions()]
 
-        return self._spaced(self.place(base, name, self.first), step, one_by_one)
+        return self._spaced_rows(self.place(base, name, self.first), step, one_by_one)
 
-    def _spaced(
+    def _spaced_rows(
         self, first: Value, step: Value, one_by_one: Callable[[], list[Value]]
     ) -> list[Value]:
         """An address for each row: evenly spaced if all are on one line."""

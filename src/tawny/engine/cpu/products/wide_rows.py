@@ -21,7 +21,7 @@ CHUNK_BYTES: Final = 2**16
 """Widened rows of a chunk of tiles, which stay in the caches."""
 
 
-def widened(element: Element) -> Element:
+def wide_element(element: Element) -> Element:
     """Numbers as they are computed with."""
     return element._replace(stored=element.computed)
 
@@ -54,7 +54,7 @@ class WideRows(RowSource):
     def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
         """Widen the rows from `first` to `last`."""
         _, left, first, last, room = f.arguments
-        n, lanes, wide = numbers, element.lanes, widened(element)
+        n, lanes, wide = numbers, element.lanes, wide_element(element)
         follows = n["a_row"].equals(n["depth"] * element.nbytes)
         rows = f.select(follows, f.constant(I64, 1), last - first)
         length = f.select(follows, (last - first) * n["depth"], n["depth"])
@@ -79,7 +79,7 @@ class _WidenedRows:
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f = self.code, self.code.f
-        wide = widened(code.element)
+        wide = wide_element(code.element)
         first = code.start * code.numbers["wide_row"] + code.lower * wide.nbytes
         rows = evenly_spaced(
             f, f.offset(code.left, first), code.numbers["wide_row"], code.tile.rows
