@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tawny as tw
 import tawny.numpy as tnp
 from tawny import Graph
 from tawny.engine.reference import run
@@ -370,3 +371,32 @@ def test_iteration_and_python_indices() -> None:
     with pytest.raises(TypeError, match=r"'start'.*np\.take"):
         x[start:]
     assert x[[start, i]].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int16", "float32", "float64", "complex64", "complex128"]
+)
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_single_elements_by_vectors_of_indices(dtype: str, kind: str) -> None:
+    """Any number of them, behind kept axes too; one that is outside is found wherever it is."""
+    draw = np.random.default_rng(0)
+    source = draw.normal(size=(3, 50, 40)).astype(dtype)
+    for count in (1, 7, 8, 9, 100, 20_011):
+        low = 0 if kind[0] == "u" else -40
+        rows, columns = (draw.integers(low, 40, count).astype(kind) for _ in range(2))
+        x, i, j = (tw.var(shape=a.shape, dtype=a.dtype) for a in (source, rows, columns))
+        program = tw.Graph([x, i, j], [x[1, i, j], x[:, :, j], x[0][i, 3], x[0].T[i, j]]).compile()
+        got = program(source, rows, columns)
+        want = (
+            source[1, rows, columns],
+            source[:, :, columns],
+            source[0][rows, 3],
+            source[0].T[rows, columns],
+        )
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_array_equal(one, other)
+        for place in {0, count // 2, count - 1}:
+            wrong = columns.copy()
+            wrong[place] = 100
+            with pytest.raises(IndexError):
+                program(source, rows, wrong)

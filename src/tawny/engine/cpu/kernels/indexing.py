@@ -21,6 +21,9 @@ SHARED_BYTES: Final = 1 << 17
 SHORT_ROW: Final = 64
 """Bytes of the longest runs that are moved by as many instructions as they need, without a loop."""
 
+LARGEST_ELEMENT: Final = 8
+"""Bytes of the largest elements that are gathered by vectors of indices."""
+
 Loop = tuple[int, ...]
 """An axis of the result: its size, its stride, and those of what is read along it."""
 
@@ -56,7 +59,9 @@ def gather_kernel(spec: GatherSpec, result: ArrayLayout) -> CompiledKernel:
     kinds = tuple([m.dtype for m in spec.indices])
     exists = all(source.shape[a] for a in spec.axes)
     row = _short_row(after, itemsize) if exists and (before or middle) else 0
-    library = _library(len(spec.pieces), kinds, len(before), len(middle), len(after), itemsize, row)
+    lanes = _lanes(middle, kinds, itemsize) if row == itemsize and not after else 0
+    counts = len(before), len(middle), len(after)
+    library = _library(len(spec.pieces), kinds, *counts, itemsize, row, lanes)
     sizes = [(sum([p.shape[a] for p in spec.pieces]), source.strides[a]) for a in spec.axes]
     loops = [*before, *middle, *after, *sizes, *_starts(spec.pieces)]
     parameters = [n for loop in loops for n in loop]
@@ -80,6 +85,15 @@ def _short_row(after: Sequence[Loop], itemsize: int) -> int:
         return 0
     nbytes = after[0][0] * itemsize
     return nbytes if nbytes <= SHORT_ROW else 0
+
+
+def _lanes(middle: Sequence[Loop], kinds: Sequence[DType], itemsize: int) -> int:
+    """How many indices are looked at together, where they and the elements lie side by side."""
+    if not middle or itemsize > LARGEST_ELEMENT:
+        return 0
+    _, step, *strides = middle[-1]
+    dense = step == itemsize and all(s == k.itemsize for s, k in zip(strides, kinds, strict=True))
+    return host().vector_bytes // I64.nbytes if dense else 0
 
 
 def _starts(pieces: Sequence[ArrayLayout]) -> Iterator[Loop]:
@@ -119,6 +133,8 @@ class _GatherVariant(NamedTuple):
     itemsize: int
     row: int
     """Bytes of what an index names, if it is one short run; else 0."""
+    lanes: int
+    """Indices that are looked at together; 0 for one by one."""
 
 
 @lazy_library
@@ -177,11 +193,54 @@ class _GatherWriter:
             return outside | self._pick(target, source, indices)
         count, step, *strides = self.middle[level]
         begin, end = self._range(level == 0 and not self.before, count)
+        if self.shape.lanes and level == len(self.middle) - 1 and not self.starts:
+            begin, outside = self._walk_together(begin, end, target, source, indices, outside)
         with f.loop(begin, end, carried=[outside]) as loop:
             moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
             place = f.offset(target, loop.index * step)
             loop.carry(self._walk_indices(level + 1, place, source, moved, loop.carried[0]))
         return loop.carried[0]
+
+    def _walk_together(
+        self,
+        begin: Value,
+        end: Value,
+        target: Value,
+        source: Value,
+        indices: Sequence[Value],
+        outside: Value,
+    ) -> tuple[Value, Value]:
+        """As many whole vectors of indices as there are; where they end, and if one was outside."""
+        f, lanes, itemsize = self.f, self.shape.lanes, self.shape.itemsize
+        whole = begin + ((end - begin) & -lanes)
+        with f.loop(begin, whole, lanes, carried=[f.splat(outside, lanes)]) as loop:
+            places = [
+                f.offset(i, loop.index * kind.itemsize)
+                for i, kind in zip(indices, self.shape.kinds, strict=True)
+            ]
+            inside, offsets = self._look_at(places)
+            loop.carry(loop.carried[0] | ~inside)
+            for lane in range(lanes):
+                value = f.load(ELEMENTS[itemsize], f.offset(source, f.lane(offsets, lane)))
+                f.store(value, f.element(target, loop.index + lane, ELEMENTS[itemsize]))
+        bits = f.bitcast(loop.carried[0], Type(f"i{lanes}"))
+        return whole, bits.differs(0)
+
+    def _look_at(self, places: Sequence[Value]) -> tuple[Value, Value]:
+        """Which lanes' indices are inside, and where what they name lies; the first if outside."""
+        f, lanes = self.f, self.shape.lanes
+        inside, offsets = f.constant(I1.by(lanes), 1), f.constant(I64.by(lanes), 0)
+        for at, kind, (count, stride) in zip(places, self.shape.kinds, self.sizes, strict=True):
+            stored = f.load(ELEMENTS[kind.itemsize].by(lanes), at, kind.itemsize)
+            index = stored
+            if kind.itemsize < I64.nbytes:
+                index = f.convert("sext" if kind.kind == "i" else "zext", stored, I64)
+            length = f.splat(count, lanes)
+            wrapped = f.select(index < 0, index + length, index)
+            here = wrapped.unsigned_below(length)
+            inside = inside & here
+            offsets = offsets + f.select(here, wrapped, 0) * f.splat(stride, lanes)
+        return inside, offsets
 
     def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> Value:
         """Move what the indices name; whether one of them is outside."""
