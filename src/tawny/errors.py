@@ -151,10 +151,16 @@ def list_accepted(names: Sequence[str], unknown: object) -> str:
     return list_some([*alike, *(n for n in names if n not in alike)])
 
 
+OF_A_STEP: Final = "of a step of a loop"
+"""How names of variables end that stand for what steps of loops are given."""
+
+
 def needs_values(op: str, variables: Sequence[str], way_out: str) -> ValuesNeededError:
     """An operation that needs values now, on an array whose values come later."""
     names = list_some([*map(repr, variables)], 3)
     noun = "variables" if len(variables) > 1 else "variable"
+    if any(name.endswith(OF_A_STEP) for name in variables):
+        way_out += "; what a step computes is known in it alone: let it return what is used later"
     return ValuesNeededError(
         with_location(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}"),
         variables,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, final
 from weakref import WeakSet
 
+from tawny.errors import OF_A_STEP
 from tawny.node import Constant, Node, Part, Variable, make_parts, toposort, variable
 from tawny.op import Type
 from tawny.ops.creation import Arange, Eye, convert_node
@@ -104,7 +105,7 @@ def place_variable() -> Node:
 
 def step_variable(what: str, kind: Type) -> Node:
     """A variable that functions of a step are called on; errors name it, should it get out."""
-    made = variable(f"{what} of a step of a loop", *kind)
+    made = variable(f"{what} {OF_A_STEP}", *kind)
     _STEP_VARIABLES.add(made)
     return made
 
