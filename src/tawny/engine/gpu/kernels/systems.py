@@ -5,7 +5,8 @@ A thread computes an element, or a column.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.gpu.kernels.matrices import (
@@ -160,6 +161,12 @@ class UpdateStructure(NamedTuple):
     """Whether the conjugates of the left and of the right factor are taken."""
     lower: bool
     """Whether what is above the diagonal is left as it is."""
+    by_rows: tuple[bool, bool] = (True, True)
+    """Whether neighbours of the left and of the right factor are in a row; else in a column."""
+
+
+EACH: Final = 4
+"""Elements that a thread computes, in rows below each other."""
 
 
 def update_launch(
@@ -168,41 +175,107 @@ def update_launch(
     given: DeviceMatrices,
     sizes: tuple[int, int, int, int],
 ) -> Launch | None:
-    """Take products of matrices from others; `sizes` are the stack, rows, columns and the depth."""
+    """Take products of matrices from others; `sizes` are the stack, rows, columns and the depth.
+
+    The depth is `WIDTH` at most.
+    """
     stack, rows, columns, depth = sizes
-    total = stack * rows * columns
-    if not total:
+    down, across = -(-rows // WIDTH), -(-columns // WIDTH)
+    if not stack * down * across:
         return None
     left, right = factors
-    numbers = (total, rows, columns, depth, *left.numbers, *right.numbers, *given.numbers)
+    by_rows = abs(left.column) <= abs(left.row), abs(right.column) <= abs(right.row)
+    views = (*left.numbers, *right.numbers, *given.numbers)
+    numbers = (down, across, rows, columns, depth, *views)
     places = left.place, right.place, given.place
-    return Launch(KernelCode(write_update, structure), places, numbers, blocks_for(total))
+    code = KernelCode(write_update, structure._replace(by_rows=by_rows))
+    return Launch(code, places, numbers, stack * down * across, WIDTH * WIDTH // EACH)
 
 
 def write_update(module: Module, name: str, structure: UpdateStructure) -> None:
-    """Write the kernel that subtracts products: a thread for each element."""
-    dtype, conjugates, lower = structure
-    with grid_kernel(module, name, 3, 16) as grid:
-        f, (total, rows, columns, depth, *seen) = grid.f, grid.numbers
-        with f.when(grid.number < total):
-            number, column = grid.number.unsigned_over(columns), grid.number.unsigned_rest(columns)
-            row = number.unsigned_rest(rows)
-            number = number.unsigned_over(rows)
-            left, right, given = (
-                MatrixView(f, dtype, base, seen[4 * i : 4 * i + 4], number)
-                for i, base in enumerate(grid.places)
+    """Write the kernel that subtracts products: a block for each square of `WIDTH` elements."""
+    dtype = structure.dtype
+    with grid_kernel(module, name, 3, 17) as grid:
+        f, (down, across, rows, columns, depth, *seen) = grid.f, grid.numbers
+        number, right_tile = grid.block.unsigned_over(across), grid.block.unsigned_rest(across)
+        down_tile, number = number.unsigned_rest(down), number.unsigned_over(down)
+        left, right, given = (
+            MatrixView(f, dtype, base, seen[4 * i : 4 * i + 4], number)
+            for i, base in enumerate(grid.places)
+        )
+        padding = int(dtype.itemsize <= 8)  # two squares fit the memory that every device has
+        own = [shared_view(f, dtype, side, WIDTH + padding) for side in ("left", "right")]
+        first_row, first_column = down_tile * WIDTH, right_tile * WIDTH
+        is_there = right_tile <= down_tile if structure.lower else right_tile < across
+        with f.when(is_there):
+            ends = rows - first_row, columns - first_column
+            for side, (factor, start, sizes) in enumerate(
+                (
+                    (left, (first_row, None), (ends[0], depth)),
+                    (right, (None, first_column), (depth, ends[1])),
+                )
+            ):
+                _take_square(grid, structure, side, factor, own[side], start, sizes)
+            grid.barrier()
+            _subtract(
+                grid, structure, own, given, (first_row, first_column), (rows, columns, depth)
             )
-            with f.when(column <= row if lower else f.constant(I32, 0).equals(0)):
-                start = given.load(row, column)
-                with f.loop(0, depth, carried=flatten([start])) as loop:
-                    (before,) = unflatten(loop.carried, [start])
-                    pair = (
-                        left.load(row, loop.index, conjugates[0]),
-                        right.load(loop.index, column, conjugates[1]),
-                    )
-                    loop.carry(*flatten([less_product(f, before, *pair)]))
-                (found,) = unflatten(loop.carried, [start])
-                given.store(found, row, column)
+
+
+def _take_square(
+    grid: ThreadGrid,
+    structure: UpdateStructure,
+    side: int,
+    factor: MatrixView,
+    own: MatrixView,
+    corner: tuple[Value | None, Value | None],
+    sizes: tuple[Value, Value],
+) -> None:
+    """Copy a part of a factor to shared memory, neighbours by neighbouring threads."""
+    f = grid.f
+    over = grid.thread.shifted_down(WIDTH.bit_length() - 1)
+    within = grid.thread & (WIDTH - 1)
+    for turn in range(EACH):
+        outer = over + turn * (WIDTH // EACH)
+        row, column = (outer, within) if structure.by_rows[side] else (within, outer)
+        with f.when((row < sizes[0]) & (column < sizes[1])):
+            at_row = row if corner[0] is None else corner[0] + row
+            at_column = column if corner[1] is None else corner[1] + column
+            own.store(factor.load(at_row, at_column, structure.conjugates[side]), row, column)
+
+
+def _subtract(
+    grid: ThreadGrid,
+    structure: UpdateStructure,
+    own: Sequence[MatrixView],
+    given: MatrixView,
+    corner: tuple[Value, Value],
+    sizes: tuple[Value, Value, Value],
+) -> None:
+    """Take the products of two squares from elements of a matrix."""
+    f, (left, right), (rows, columns, depth) = grid.f, own, sizes
+    within = grid.thread & (WIDTH - 1)
+    over = grid.thread.shifted_down(WIDTH.bit_length() - 1)
+    places = [over + turn * (WIDTH // EACH) for turn in range(EACH)]
+    zero = constant(f, structure.dtype, 0, 0)
+    with f.loop(0, depth, carried=flatten([zero] * EACH)) as loop:
+        totals = unflatten(loop.carried, [zero] * EACH)
+        factor = right.load(loop.index, within)
+        loop.carry(
+            *flatten(
+                [
+                    less_product(f, total, left.load(place, loop.index), factor)
+                    for total, place in zip(totals, places, strict=True)
+                ]
+            )
+        )
+    column = corner[1] + within
+    for place, total in zip(places, unflatten(loop.carried, [zero] * EACH), strict=True):
+        row = corner[0] + place
+        inside = (row < rows) & (column < columns)
+        with f.when(inside & (column <= row) if structure.lower else inside):
+            whole = binary(f, "add", structure.dtype, given.load(row, column), total)
+            given.store(whole, row, column)
 
 
 def identity_launch(dtype: DType, place: int, stack: int, size: int) -> Launch:
