@@ -35,3 +35,23 @@ def test_views_are_copied_where_nothing_is_side_by_side(name: str, window: int) 
     if scattered and window > 1:
         plain = graph.compile(disable=["copy_scattered"])
         np.testing.assert_allclose(plain(value), want, rtol=1e-4, atol=1e-4)
+
+
+def test_kernels_of_groups_are_copied_where_outputs_lie_apart() -> None:
+    """As PyTorch has them, and its optimisers change them."""
+    x, k = tw.var("x", (1, 9, 8, 24), "float32"), tw.var("k", (24, 1, 3, 3), "float32")
+
+    def loss(x: Any, k: Any) -> Any:
+        turned = tnp.transpose(k, (2, 3, 1, 0))
+        return tnp.sum(tnp.conv2d(x, turned, padding="SAME", groups=24) ** 2)
+
+    graph = tw.Graph([x, k], [loss(x, k), tw.grad(loss, argnums=0)(x, k)])
+    program = graph.compile()
+    assert "copy_scattered" in {r.rule.name for r in program.rewrites}
+    values = [rng.normal(size=v.shape).astype("float32") for v in (x, k)]
+    want = graph.compile(engine="reference")(*values)
+    for options in ({}, {"disable": ["copy_scattered"]}):
+        for got, exact in zip(graph.compile(**options)(*values), want, strict=True):
+            np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-3)
+    copies = [s for s in program.plan.steps if s.array.node.name == "copy"]
+    assert len(copies) == 1  # the result and its slope share it
