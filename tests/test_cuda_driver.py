@@ -237,6 +237,18 @@ def test_too_little_memory_is_told_before_anything_is_allocated(library: Recordi
     assert not library.buffers
 
 
+def test_a_variable_without_room_is_told_when_it_is_set(library: RecordingLibrary) -> None:
+    x = tw.var("x", (1000,))
+    program = tw.Graph([x], tnp.sum(x)).compile(engine="cuda")
+    library.free = 5000
+    with pytest.raises(MemoryError, match="cuda:0 has no 8,000 bytes in one piece; 5,000 are free"):
+        program.set(x=np.zeros(1000))
+    assert not program.state
+    library.free = TOTAL
+    program.set(x=np.zeros(1000))
+    program.run()
+
+
 def test_arrays_of_other_libraries_are_bound_on_their_own_device(library: RecordingLibrary) -> None:
     driver = ENGINES["cuda"].driver
     state = ENGINES["cuda"].place(np.arange(4.0, dtype="float32"))

@@ -113,7 +113,13 @@ class DeviceBuffer(Unique):
         self.address = 0
         place = c_uint64()
         driver.enter()
-        driver.library.call("cuMemAlloc_v2", byref(place), c_size_t(nbytes))
+        try:
+            driver.library.call("cuMemAlloc_v2", byref(place), c_size_t(nbytes))
+        except MemoryError:
+            free = driver.facts().free_bytes
+            raise MemoryError(
+                f"{driver.label} has no {nbytes:,} bytes in one piece; {free:,} are free in all"
+            ) from None
         self.address = place.value
 
     def __del__(self) -> None:
