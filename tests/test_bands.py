@@ -346,13 +346,13 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
             given = feeds(inputs, seed + draw)
             expected = results(graph.compile(engine="reference"), given)
             assert_close(results(program, given), expected)
-        assert program.plan.peak_bytes <= _peak_without_bands(graph)
+        assert program.plan.peak_bytes <= _peak_without_bands(graph, threads)
 
 
-def _peak_without_bands(graph: Graph) -> int:
+def _peak_without_bands(graph: Graph, threads: int | None = None) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tawny.graph.relief.MIN_ARENA", 10**18)
-        return graph.plan().peak_bytes
+        return graph.plan(threads=threads).peak_bytes
 
 
 @native

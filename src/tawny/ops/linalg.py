@@ -13,6 +13,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
 from tawny.ops.einsum import Einsum, as_common_dtype, contraction, stack_labels
+from tawny.ops.joining import concat
 from tawny.ops.movement import (
     align_batch,
     expand_dims,
@@ -23,7 +24,6 @@ from tawny.ops.movement import (
     transpose_node,
 )
 from tawny.ops.precision import in_single
-from tawny.ops.selection import take
 from tawny.rows import Rows, RowSlice, broadcast_rows, row_axis
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes, size
 
@@ -337,14 +337,14 @@ def cross_product(name: str, left: Array, right: Array, axes: tuple[int, int]) -
                 "product is that of three-dimensional vectors",
             )
 
-    def turned(x: Array, axis: int, order: tuple[int, int, int]) -> Array:
-        return take(x, asarray(order), axis=axis)
-
-    first, second = axes
-    return e.subtract(
-        e.multiply(turned(left, first, (1, 2, 0)), turned(right, second, (2, 0, 1))),
-        e.multiply(turned(left, first, (2, 0, 1)), turned(right, second, (1, 2, 0))),
-    )
+    first, second = (axis % x.ndim for x, axis in zip((left, right), axes, strict=True))
+    a = [left[(slice(None),) * first + (slice(i, i + 1),)] for i in range(3)]
+    b = [right[(slice(None),) * second + (slice(i, i + 1),)] for i in range(3)]
+    parts = [
+        e.subtract(e.multiply(a[i], b[k]), e.multiply(a[k], b[i]))
+        for i, k in ((1, 2), (2, 0), (0, 1))
+    ]
+    return concat(parts, axis=first - left.ndim)
 
 
 @public()

@@ -61,10 +61,14 @@ from tawny.scalar import PrimCall
 from tawny.shape import Shape, collapse_axes, contiguous_strides
 
 SYMBOL: Final = "kernel"
-LONG_ROW: Final = 256
+LONG_ROW: Final = 96
 """Elements of a row from which rows are walked one by one; shorter ones are gathered into blocks.
 
-Chosen by hand: a call for each row against a copy of each element."""
+Of all reads together that would be gathered: a call for each row against a copy of each element.
+Chosen by hand on one, three and five windows of rows of 24 to 198 elements."""
+
+SHORTEST_ROW: Final = 24
+"""Elements of the shortest rows that are walked one by one, however many reads there are."""
 
 WHOLE_ROW: Final = 64
 """Elements of a row of whole vectors, with no rest, from which rows are walked one by one."""
@@ -171,7 +175,8 @@ def _plan_loop(loop: ElementwiseLoop, strides: Sequence[Strides], arity: int) ->
     if AccessKind.GATHERED not in kinds and AccessKind.NUMBERED not in inner:
         return plan(LoopStrategy.FLAT, kinds)
     whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(loop.code) == 0
-    long = whole or sizes[-1] >= LONG_ROW
+    apart = kinds.count(AccessKind.GATHERED)
+    long = whole or sizes[-1] >= max(LONG_ROW // max(apart, 1), SHORTEST_ROW)
     if (long or AccessKind.NUMBERED in inner) and AccessKind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
         return plan(LoopStrategy.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)

@@ -16,6 +16,10 @@ from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.body import Body, BodyStep
 from tawny.ops.movement import Copy, Reshape
+from tawny.shape import Shape
+
+LARGEST_INTEGER: Final = 8
+"""Bytes of the largest elements that elementwise kernels take as integers."""
 
 WIDEST_TURNED: Final = 4
 """Bytes of the largest elements that are turned in registers."""
@@ -28,6 +32,10 @@ def blocks(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     found = copy_blocks(node.op, operands, result)
     if found is None:
         return None
+    if len(found) == 1 and _repeats_elements(found[0].sizes, found[0].strides):
+        spread = _copy_elements(Memory(found[0].sizes, found[0].strides, result.dtype))
+        if spread is not None:
+            return spread
     return Kernel(*copy_kernel(found, len(operands), result.dtype.itemsize))
 
 
@@ -39,8 +47,10 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     woven = weaving_kernel(given)
     if woven is not None:
         return Kernel(*woven)
-    if _is_crosswise(given):
-        return _transpose(given)
+    if _is_crosswise(given) or _repeats_elements(given.shape, given.strides):
+        copied = _copy_elements(given)
+        if copied is not None:
+            return copied
     return Kernel(*copy_kernel([whole_block(0, given)], 1, given.dtype.itemsize))
 
 
@@ -51,8 +61,16 @@ def _is_crosswise(given: Memory) -> bool:
     return item <= WIDEST_TURNED and bool(walked) and walked[-1] != item and item in walked
 
 
-def _transpose(given: Memory) -> Kernel | None:
+def _repeats_elements(sizes: Shape, strides: Sequence[int]) -> bool:
+    """Whether neighbours are copies of one element, which vectors write together."""
+    walked = [s for n, s in zip(sizes, strides, strict=True) if n != 1]
+    return len(walked) > 1 and walked[-1] == 0
+
+
+def _copy_elements(given: Memory) -> Kernel | None:
     """The elementwise kernel that changes nothing; it takes elements as integers."""
+    if given.dtype.itemsize > LARGEST_INTEGER:
+        return None
     kind = np.dtype(f"uint{8 * given.dtype.itemsize}")
     body = Body.of(((given.shape, kind),), (BodyStep(Copy(), (0,), given.shape, kind),), (1,))
     source = Memory(given.shape, given.strides, kind)
