@@ -4,8 +4,8 @@ What is called when such a pickle is read is here, takes bytes alone and checks 
 a whole may call anything: read those of strangers with nothing.)
 
 A plan is its tables, and the nodes they speak of as a list.  A plan that was read answers every
-question the one written answers; it computes nothing.  Large constants are not written: variables
-stand for them, and so do names for users' functions.
+question the one written answers; it computes nothing.  Large constants are not written: zeros stand
+for them, and names for users' functions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import io
 import pickle
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import numpy as np
 
 from tawny.array import Array, wrap
+from tawny.dtype import DType
 from tawny.files.places import read_source
 from tawny.files.reading import GraphFileError
 from tawny.files.safetensors import file_blocks, read_from
@@ -30,6 +33,7 @@ from tawny.node import (
     Part,
     Value,
     Variable,
+    borrowed_constant,
     constant,
     make,
     part,
@@ -40,6 +44,7 @@ from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.body import Body
 from tawny.ops.delay import UserObject
 from tawny.ops.differentiation import DerivativeMarker
+from tawny.shape import Shape
 from tawny.source import Source
 
 _NAME = "array"
@@ -79,7 +84,7 @@ def reduce_plan(plan: Plan) -> Any:
     nodes = toposort(_nodes(plan))
     numbers = {node: number for number, node in enumerate(nodes)}
     stand_ins: dict[int, _FunctionName] = {}
-    table = [_row(node, number, numbers) for node, number in numbers.items()]
+    table = [_row(node, numbers) for node in nodes]
     fields = (
         *(
             plan.lowered,
@@ -120,15 +125,13 @@ Row = tuple[Op, tuple[int, ...], Any, Any, list[tuple[str, str, str]]]
 """Op, numbers of inputs, type or value, dtype, places in the program."""
 
 
-def _row(node: Node, number: int, numbers: dict[Node, int]) -> Row:
+def _row(node: Node, numbers: dict[Node, int]) -> Row:
     op = node.op
     kind: Any = node.shape
     if isinstance(op, Constant):
         assert node.value is not None, "a constant has a value"
         if node.value.nbytes <= MOST_INTERNED_BYTES:
             kind = node.value
-        else:
-            op = Variable(f"constant {number} of the plan")
     places = [(s.place, s.scope, s.name) for s in node.sources]
     return op, tuple([numbers[i] for i in node.inputs]), kind, node.dtype, places
 
@@ -141,8 +144,15 @@ def _node(row: Row, nodes: Sequence[Node]) -> Node:
         if isinstance(op, Variable):
             return Node(op, (), kind, dtype)
         if isinstance(op, Constant):
-            return constant(kind)
+            if isinstance(kind, np.ndarray):
+                return constant(cast("Value", kind))
+            return _unwritten(kind, dtype)
         return part(inputs[0], op.index) if isinstance(op, Part) else make(op, inputs)
+
+
+def _unwritten(shape: Shape, dtype: DType) -> Node:
+    """Stands for a large constant: zeros that share one element."""
+    return borrowed_constant(np.broadcast_to(np.zeros((), dtype), shape))
 
 
 class _FunctionName:
