@@ -162,7 +162,7 @@ def table(large: bool) -> dict[str, Case]:
         "kept": Case(several),
         "kept within": Case(several, share=0.8),
         "bands": Case(attention, whole),
-        "bands within": Case(wide, whole, 0.55),
+        "bands within": Case(wide, whole, 0.65),
         "reductions": Case(reductions),
         "shared": Case(shared),
         "convolutions": Case(convolutions, whole),

@@ -27,8 +27,7 @@ from tawny.engine.layout import contiguous
 from tawny.engine.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.engine.protocol import MemoryRange
 from tawny.gc_pause import pause_gc
-from tawny.graph import plan_choice
-from tawny.graph import program as program_module
+from tawny.graph import binding, plan_choice
 from tawny.memory import plan as planning
 from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
@@ -360,7 +359,7 @@ def test_arrays_that_have_bytes_in_common_are_found(spans: list[tuple[int, int]]
     pairs = [np.may_share_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i]]
     first = memory.ctypes.data
     ranges = [MemoryRange(first + at, first + at + length, True) for at, length in spans]
-    assert program_module._overlap(ranges) == any(pairs)
+    assert binding._overlap(ranges) == any(pairs)
 
 
 def test_many_variables_are_bound_without_comparing_all_pairs(
