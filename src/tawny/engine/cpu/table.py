@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,7 +20,7 @@ from tawny.engine.cpu.kernels.copies import copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
 from tawny.engine.cpu.loop_rows import CellOf, Pauses, loop_cells, switch_cells
 from tawny.engine.cpu.loops import ENDLESS, is_endless, loop_plan, steps_at_once
-from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
+from tawny.engine.cpu.stopping import LONG_SECONDS, PRODUCT_FACTOR, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.cpu.threads.shares import even_threads, useful_threads
 from tawny.engine.layout import Memory, StridedView, Views, contiguous
@@ -29,6 +29,7 @@ from tawny.engine.protocol import UPDATE, Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
+from tawny.ops.fused_products import FusedProduct, PlainProduct
 from tawny.ops.loops import BodyOp, ScanLoop, WhileLoop
 from tawny.shape import size
 from tawny.unique import Unique
@@ -46,6 +47,9 @@ def address(array: npt.NDArray[Any]) -> int:
     """Where an array's first element lies."""
     place: int = array.__array_interface__["data"][0]
     return place
+
+
+_PRODUCTS: Final = (FusedProduct, *get_args(PlainProduct))
 
 
 class Entry(NamedTuple):
@@ -163,7 +167,8 @@ class Table(Unique):
         node = lowered.steps[step]
         if is_endless(node):
             return self._most_at_once(node) == ENDLESS
-        return lowered.problem.steps[step].seconds > LONG_SECONDS
+        limit = LONG_SECONDS * (PRODUCT_FACTOR if isinstance(node.op, _PRODUCTS) else 1)
+        return lowered.problem.steps[step].seconds > limit
 
     def _most_at_once(self, node: Node) -> int:
         """How many steps a loop may make until Python can be interrupted; ENDLESS for all.
