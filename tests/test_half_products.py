@@ -201,3 +201,14 @@ def test_every_instruction_set_gives_the_same_bits() -> None:
     assert len({bits for _, bits in found.values()}) == 1
     assert found["avx2"][0] == "False"
     assert found[INSTRUCTION_SETS[0].name][0] == str(host().multiplies_halves)
+
+
+def test_weights_of_float32_are_not_looked_at() -> None:
+    """Only beside a factor of bfloat16; nor is its package imported."""
+    code = """
+import sys, numpy, tawny as tw, tawny.numpy as np
+x = tw.var("x", (64, 256), "float32")
+tw.Graph([x], x @ numpy.ones((256, 128), "float32")).compile()
+assert "ml_dtypes" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

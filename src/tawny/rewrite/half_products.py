@@ -70,13 +70,23 @@ def _as_halves(node: Node, context: Context) -> Node | None:
     op, (a, b, *others) = node.op, node.inputs
     if node.dtype != FLOAT32 and not is_bfloat16(node.dtype):
         return None
-    left, right = _halves_of(a, context), _halves_of(b, context)
-    if left is None or right is None or (left.known and right.known):
+    halves: dict[Node, Node] = {}
+    for factor in sorted((a, b), key=_has_value):  # to look at all numbers of weights takes long
+        half = _halves_of(factor, context)
+        if half is None:
+            return None
+        halves[factor] = half
+    left, right = halves[a], halves[b]
+    if left.known and right.known:
         return None
     if not is_worth_an_op(node, right.value is not None):
         return None
     with source_scope(sources_of((node,))):
         return _product(node, op, left, right, others)
+
+
+def _has_value(factor: Node) -> bool:
+    return factor.value is not None
 
 
 def is_worth_an_op(product: Node, known: bool) -> bool:
