@@ -7,6 +7,9 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny.array import array_for
+from tawny.node import make
+from tawny.ops.differentiation import Again
 
 RNG = np.random.default_rng(0)
 
@@ -41,6 +44,20 @@ def test_repeated_elements(dtype: str, engine: str) -> None:
         got = tw.Graph([x], outputs).compile(engine=engine)(value)
         for one, other in zip(got, want, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_copies_with_more_operands_than_they_read(dtype: str, engine: str) -> None:
+    """What is computed again waits for another value, which its kernel does not read."""
+    value = (RNG.normal(size=(5, 7, 1)) * 9).astype(dtype)
+    x, after = tw.var("x", value.shape, dtype), tw.var("after", (3,), dtype)
+    wide = tnp.broadcast_to(x, (2, 5, 7, 4))
+    again = array_for(make(Again(), (wide.node, after.node)))
+    graph = tw.Graph([x, after], [tnp.copy(again), again[0, :, :, 1]])
+    program = graph.compile(engine=engine, optimise=False)
+    got = program(value, np.zeros(3, dtype))
+    np.testing.assert_array_equal(got[0], np.broadcast_to(value, (2, 5, 7, 4)))
+    np.testing.assert_array_equal(got[1], value[:, :, 0])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex64"])

@@ -32,7 +32,8 @@ def blocks(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     found = copy_blocks(node.op, operands, result)
     if found is None:
         return None
-    if len(found) == 1 and _repeats_elements(found[0].sizes, found[0].strides):
+    alone = len(found) == len(operands) == 1
+    if alone and _repeats_elements(found[0].sizes, found[0].strides):
         spread = _copy_elements(Memory(found[0].sizes, found[0].strides, result.dtype))
         if spread is not None:
             return spread
