@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="no browser, and a small plate")
     short = parser.parse_args().short
-    program = plate(128 if short else 512, 40 if short else 8000).compile()
+    program = plate(128 if short else 512, 40 if short else 40_000).compile()
     with tw.explore(program, SLIDERS, browser=not short) as page:
         if not short:
             print(f"exploring at {page.address}; Control-C ends")
