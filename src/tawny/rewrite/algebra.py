@@ -203,17 +203,17 @@ def _products(m: Match) -> Node:
     """A small power of `x`, by squaring."""
     base, n = _cast_to_result(m), int(m.fill("k"))
 
-    def squared(a: Node) -> Node:
+    def square_node(a: Node) -> Node:
         return make(ELEMENTWISE["square"], (a,))
 
     def times_base(a: Node) -> Node:
         return make(ELEMENTWISE["multiply"], (a, base))
 
-    found = squared(base)
+    found = square_node(base)
     if n == 6:
         found = times_base(found)
     if n > 3:
-        found = squared(found)
+        found = square_node(found)
     if n in (3, 5):
         found = times_base(found)
     return broadcast_to(found, m.node.shape)
